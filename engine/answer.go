@@ -1,0 +1,62 @@
+package engine
+
+import "time"
+
+// Action is what an answer asks for. Its zero value, Reconcile, is the one
+// that is safe when nobody knows what happened.
+type Action uint8
+
+// The actions.
+const (
+	Reconcile    Action = iota // a call was made and its outcome is unknown: never send again blindly
+	Accept                     // the platform took the message and gave it an id
+	Pause                      // the sender is throttled (Scope says how much of it): pause, spend nothing
+	Reschedule                 // this recipient later; spends an attempt unless Throttled
+	Fail                       // this recipient never: the platform's word
+	StopCampaign               // nothing of this campaign will go through until an operator acts
+	StopNumber                 // nothing of this number (or its WABA, or app) will go through until an operator acts
+	Release                    // provably no call was made: give the row back, spend nothing
+)
+
+var actionNames = [...]string{
+	"reconcile", "accept", "pause", "reschedule", "fail", "stop_campaign", "stop_number", "release",
+}
+
+// Actions lists every action; metrics make their series from it.
+func Actions() []Action {
+	all := make([]Action, len(actionNames))
+	for i := range all {
+		all[i] = Action(i)
+	}
+	return all
+}
+
+// String is the action's name as a metric label.
+func (a Action) String() string { return actionNames[a] }
+
+// Scope is how far an answer reaches.
+type Scope uint8
+
+// The scopes, smallest first.
+const (
+	ScopeRecipient Scope = iota // this message only
+	ScopePair                   // this number to this recipient
+	ScopeCampaign               // every message of this campaign's template
+	ScopeNumber                 // every message of this number
+	ScopeWABA                   // every number of this WhatsApp business account
+	ScopeApp                    // every number that uses this token or app
+)
+
+// Answer is what one call came to, in our words. Sender.Send returns an
+// Answer and never an error: every way a call can end is one of the actions.
+type Answer struct {
+	Action    Action
+	Scope     Scope
+	MessageID string        // set exactly with Accept
+	Held      bool          // Accept: the platform holds it for quality assessment
+	Code      int           // the platform's error code; 0 = none
+	Title     string        // the platform's or our short words for it; no phone number, no secret
+	After     time.Duration // Pause, Reschedule: not before this long; 0 = policy decides
+	Throttled bool          // Reschedule: the platform refused for pace, so no attempt is spent
+	Suspect   bool          // Fail: more likely the campaign's fault than the row's when it repeats
+}

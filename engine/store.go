@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrLeaseTaken is Acquire's answer when another node was faster, or when the
+// lease is not what the bidder saw.
+var ErrLeaseTaken = errors.New("lease taken by another node")
+
+// LeaseID names one grant of one number: a stale one claims and deletes nothing.
+type LeaseID struct {
+	Number string
+	ID     string // random UUID per grant
+}
+
+// Number is a business phone number's settings.
+type Number struct {
+	ID       string // phone_number_id
+	WABA     string
+	Limit    float64       // messages per second that Meta allows this number, both directions; at least 2
+	Headroom float64       // the share of Limit left free, 0 ≤ Headroom < 1
+	Burst    int           // tokens; 0 = default (1)
+	Enabled  bool          // false: an operator or a StopNumber answer stopped it
+	Paused   time.Duration // how much longer a throttle pauses it, on the database's clock
+}
+
+// Rate is the configured pace in messages per second: the limit less the
+// headroom, and never so much that rate + burst passes the limit in a second.
+func (n Number) Rate() float64 {
+	return min(n.Limit*(1-n.Headroom), n.Limit-float64(max(n.Burst, 1)))
+}
+
+// Candidate is a number that needs an owner, with its lease as it stands.
+type Candidate struct {
+	Number  string
+	LeaseID string        // "" when it was never leased
+	Beats   int64         // the holder's heartbeat counter
+	Holder  string        // node id
+	Free    bool          // never leased, or cleanly released
+	Expired time.Duration // how long ago it expired on the database's clock; negative while it lives
+}
+
+// Bid asks for a lease. Seen is the candidate as this node has watched it for
+// a whole TTL on its own clock (or as it stands, when Free).
+type Bid struct {
+	Node       string
+	Seen       Candidate
+	TTL        time.Duration
+	Quarantine time.Duration // wait after an expired lease; none after a clean release
+}
+
+// Grant is a lease that was given.
+type Grant struct {
+	Lease LeaseID
+	Ready time.Duration // claims are refused for this long: the predecessor's quarantine
+}
+
+// Work is a number's settings and the running campaigns it may claim from.
+type Work struct {
+	Number    Number
+	Campaigns []Campaign
+}
+
+// Ask asks for due recipients. A claim never takes more than Free rows.
+type Ask struct {
+	Lease  LeaseID
+	Seq    int64 // grows by one per claim call of a lease, whatever came of it
+	Slices []Slice
+	Free   int
+	Probe  string // breaker probe token; "" = none
+}
+
+// Slice is one campaign's and zone's share of an Ask, in order of turn.
+type Slice struct {
+	Campaign int64
+	Zone     int16
+	Share    int
+}
+
+// RestraintKind is what a Restraint does.
+type RestraintKind uint8
+
+// The restraints.
+const (
+	PauseNumber RestraintKind = iota // for a time: a throttle
+	HaltNumber                       // until an operator acts
+	HaltCampaign
+)
+
+// Restraint is a lane's order to hold something back, fleet-wide, as a row
+// that every claim reads.
+type Restraint struct {
+	Kind     RestraintKind
+	Scope    Scope // PauseNumber, HaltNumber: the number, its WABA or its app
+	Number   string
+	Campaign int64
+	For      time.Duration // PauseNumber
+	Code     int
+	Reason   string
+}
+
+// Store is Postgres as the engine needs it. Every method is one rule in one
+// statement, safe to repeat, and returns ctx's error when ctx ends first.
+// Durations are measured on the database's clock.
+type Store interface {
+	// Candidates lists the numbers that need an owner and have no living
+	// lease of another node that beats.
+	Candidates(ctx context.Context) ([]Candidate, error)
+	// Acquire takes a lease, or ErrLeaseTaken.
+	Acquire(ctx context.Context, bid Bid) (Grant, error)
+	// Heartbeat renews leases in one statement and returns those still held.
+	Heartbeat(ctx context.Context, ttl time.Duration, leases []LeaseID) ([]LeaseID, error)
+	// Release gives a lease back cleanly: the next owner need not wait.
+	Release(ctx context.Context, lease LeaseID) error
+	// Reclaim turns what dead owners of this number left claimed into unknown
+	// and returns how many rows it turned. It is fenced by the lease.
+	Reclaim(ctx context.Context, lease LeaseID) (int, error)
+	// Work reads the number's settings and its running campaigns.
+	Work(ctx context.Context, lease LeaseID) (Work, error)
+	// Claim takes due recipients. After an error the seq is burned: the call
+	// may still have committed, and only GiveBack may follow.
+	Claim(ctx context.Context, ask Ask) ([]Recipient, error)
+	// GiveBack returns the rows of burned claim calls to pending.
+	GiveBack(ctx context.Context, lease LeaseID, seqs []int64) (int, error)
+	// Record writes results, and forgets the claim batches in done.
+	Record(ctx context.Context, lease LeaseID, results []Result, done []int64) error
+	// Restrain pauses or stops a number or a campaign.
+	Restrain(ctx context.Context, r Restraint) error
+}
+
+// Sender makes the calls. Send blocks for one call, at most the sender's own
+// timeouts, and never retries.
+type Sender interface {
+	Send(ctx context.Context, m Message) Answer
+}
+
+// StatusUpdate is one word of the platform's about one message.
+type StatusUpdate struct {
+	Recipient int64  // from our callback id; 0 when the status carries none of ours
+	Claim     int32  // from our callback id
+	Number    string // phone_number_id the status was addressed to
+	Phone     string // recipient's phone as the platform writes it, digits; may be ""
+	MessageID string
+	Status    Status // Held, Sent, Failed, Delivered or Read
+	At        time.Time
+	Code      int    // Failed: the platform's code
+	Title     string // Failed: its words
+}
+
+// Event is a webhook change that is not a status: kept for later readers.
+type Event struct {
+	Kind    string // the webhook field, or "unmatched"
+	Account string // WABA id
+	Number  string // phone_number_id, if any
+	Body    []byte // JSON
+}
+
+// Applied counts what became of a batch of status updates.
+type Applied struct {
+	Matched   int // found their recipient, whether or not they moved it
+	Unmatched int // kept, and tried again later
+}
+
+// StatusStore applies what the platform says. One call is one commit.
+type StatusStore interface {
+	ApplyStatuses(ctx context.Context, updates []StatusUpdate, events []Event) (Applied, error)
+}

@@ -1,0 +1,85 @@
+// Package store is Postgres in the engine's words: every statement Weir runs
+// is a method here, and every rule that guards a write is in that write's
+// WHERE. The SQL lives in sql/queries; internal/store/db is sqlc's output.
+//
+// It promises that every method is safe to repeat: a caller that lost an
+// answer may ask again. It never decides by a node's clock (durations go in,
+// Postgres makes instants of them), never puts a phone number or a message id
+// into an error, and never holds a row lock across a round trip.
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weirhq/weir/internal/store/db"
+)
+
+// Options are the pool's settings; the zero value works.
+type Options struct {
+	MaxConns         int           // of the main pool; default 16
+	StatementTimeout time.Duration // longest a statement of the main pool may run; default 30 s
+}
+
+// Store holds two pools: one for work, and one for leases, so that a
+// heartbeat never waits behind a flood of results or statuses.
+type Store struct {
+	pool   *pgxpool.Pool
+	leases *pgxpool.Pool
+	q      *db.Queries
+}
+
+// Open connects to the database at url (postgres://…). It does not check the
+// schema: migrations.Check does.
+func Open(ctx context.Context, url string, opts Options) (*Store, error) {
+	pool, err := open(ctx, url, cmp.Or(opts.MaxConns, 16), cmp.Or(opts.StatementTimeout, 30*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	leases, err := open(ctx, url, 2, 2*time.Second)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return &Store{pool: pool, leases: leases, q: db.New()}, nil
+}
+
+// open makes a pool whose sessions plan every statement for its arguments: a
+// generic plan makes the claim several times slower.
+func open(ctx context.Context, url string, conns int, timeout time.Duration) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("parse database url: %w", err)
+	}
+	cfg.MaxConns = int32(conns)
+	params := cfg.ConnConfig.RuntimeParams
+	params["application_name"] = cmp.Or(params["application_name"], "weir")
+	params["plan_cache_mode"] = "force_custom_plan"
+	params["statement_timeout"] = fmt.Sprint(timeout.Milliseconds())
+	params["idle_in_transaction_session_timeout"] = "5000"
+	params["timezone"] = "UTC"
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database pool: %w", err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	return pool, nil
+}
+
+// Pool is the main pool, for River and the schema check.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
+// Close waits for what runs and closes both pools.
+func (s *Store) Close() {
+	s.leases.Close()
+	s.pool.Close()
+}

@@ -1,0 +1,247 @@
+-- Declaration order is the rank: what the platform says outranks what we
+-- believe. engine.Status holds the same list, and a test holds them together.
+CREATE TYPE recipient_status AS ENUM (
+    'pending', 'sending', 'unknown', 'canceled', 'expired', 'suppressed', 'dead',
+    'accepted', 'held', 'sent', 'failed', 'delivered', 'read');
+
+-- One row: what this database is. The key signs callback ids, so that a status
+-- of another application on the same account is never taken for ours.
+CREATE TABLE instance (
+    one           boolean PRIMARY KEY DEFAULT true CHECK (one),
+    id            uuid NOT NULL DEFAULT gen_random_uuid(),
+    callback_key  bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()),
+    created_at    timestamptz NOT NULL DEFAULT now()
+);
+INSERT INTO instance DEFAULT VALUES;
+
+CREATE TABLE numbers (
+    id            text PRIMARY KEY,                    -- Meta's phone_number_id
+    waba_id       text NOT NULL,
+    portfolio_id  text,
+    display       text,                                -- as people read it; may be null
+    mps_limit     double precision NOT NULL CHECK (mps_limit >= 2),
+    headroom      double precision NOT NULL DEFAULT 0.2 CHECK (headroom >= 0 AND headroom < 1),
+    burst         int NOT NULL DEFAULT 1 CHECK (burst >= 1),
+    token_file    text,                                -- a path; tokens are never stored
+    enabled       boolean NOT NULL DEFAULT true,
+    stop_reason   text,
+    paused_until  timestamptz,
+    created_at    timestamptz NOT NULL DEFAULT now(),
+    CHECK (burst = 1 OR burst <= mps_limit / 20)
+);
+
+-- UNIQUE (number_id, lease_id) makes a change of lease_id take the lock that
+-- FOR KEY SHARE waits for: heartbeats pass a claim, a takeover does not.
+CREATE TABLE number_leases (
+    number_id   text PRIMARY KEY REFERENCES numbers ON DELETE CASCADE,
+    lease_id    uuid,
+    holder      text,
+    hb          bigint NOT NULL DEFAULT 0,
+    expires_at  timestamptz,
+    released    boolean NOT NULL DEFAULT false,
+    ready_at    timestamptz,
+    UNIQUE (number_id, lease_id)
+) WITH (fillfactor = 50);
+
+CREATE TABLE lease_events (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    number_id  text NOT NULL,
+    lease_id   uuid NOT NULL,
+    holder     text,
+    kind       text NOT NULL CHECK (kind IN ('grant', 'release')),
+    ready_at   timestamptz,
+    at         timestamptz NOT NULL DEFAULT now()
+);
+
+-- What a number's messages prove about its webhooks: a status that arrived for
+-- a message accepted at T says that webhooks were healthy for messages up to T.
+CREATE TABLE number_traffic (
+    number_id    text PRIMARY KEY REFERENCES numbers ON DELETE CASCADE,
+    accepted_at  timestamptz NOT NULL DEFAULT '-infinity',  -- of the last acceptance recorded
+    heard_at     timestamptz NOT NULL DEFAULT '-infinity'   -- acceptance time of the newest message a status was heard of
+) WITH (fillfactor = 50);
+
+-- Webhook receivers that are up, for the rule of healthy webhook time.
+CREATE TABLE receivers (
+    node      text PRIMARY KEY,
+    up_since  timestamptz NOT NULL DEFAULT now(),
+    seen_at   timestamptz NOT NULL DEFAULT now(),
+    heard_at  timestamptz                                   -- last signed webhook
+);
+
+CREATE TABLE campaigns (
+    id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name             text NOT NULL UNIQUE CHECK (name <> ''),
+    template         text NOT NULL,
+    language         text NOT NULL,
+    category         text NOT NULL DEFAULT 'marketing' CHECK (category IN ('marketing', 'utility', 'authentication')),
+    params           jsonb NOT NULL DEFAULT '[]',           -- bindings: [{target, column, literal}], column = index into recipient_params.params
+    columns          text[] NOT NULL DEFAULT '{}',          -- names of the values in recipient_params.params
+    state            text NOT NULL DEFAULT 'importing'
+        CHECK (state IN ('importing', 'draft', 'scheduled', 'running', 'pausing', 'paused', 'canceling', 'canceled', 'finished')),
+    state_reason     text,
+    control_version  bigint NOT NULL DEFAULT 0,
+    start_at         timestamptz,
+    started_at       timestamptz,
+    finished_at      timestamptz,
+    expire_at        timestamptz,
+    priority         int NOT NULL DEFAULT 0,
+    on_unknown       text NOT NULL DEFAULT 'fail' CHECK (on_unknown IN ('fail', 'resend', 'hold')),
+    max_attempts     int NOT NULL DEFAULT 5 CHECK (max_attempts BETWEEN 1 AND 100),
+    created_at       timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX campaigns_active ON campaigns (state) WHERE state IN ('scheduled', 'running', 'pausing', 'canceling');
+
+CREATE TABLE campaign_numbers (
+    number_id    text NOT NULL REFERENCES numbers,
+    campaign_id  bigint NOT NULL REFERENCES campaigns ON DELETE CASCADE,
+    role         text NOT NULL DEFAULT 'primary' CHECK (role IN ('primary', 'fallback')),
+    PRIMARY KEY (number_id, campaign_id)
+);
+CREATE INDEX campaign_numbers_campaign ON campaign_numbers (campaign_id);
+
+CREATE TABLE campaign_zones (
+    campaign_id  bigint NOT NULL REFERENCES campaigns ON DELETE CASCADE,
+    zone         smallint NOT NULL DEFAULT 0,
+    tz           text,
+    opens_at     timestamptz NOT NULL DEFAULT '-infinity',
+    closes_at    timestamptz NOT NULL DEFAULT 'infinity',
+    PRIMARY KEY (campaign_id, zone)
+);
+
+-- One import a campaign: how far it came, and what the file was.
+CREATE TABLE campaign_imports (
+    campaign_id  bigint PRIMARY KEY REFERENCES campaigns ON DELETE CASCADE,
+    file         text NOT NULL,                             -- its base name, for people
+    sha256       bytea,                                     -- of the whole file, known at the end
+    head_sha256  bytea NOT NULL,                            -- of its first MiB, for a resume
+    size         bigint NOT NULL,
+    line         bigint NOT NULL DEFAULT 0,                 -- last line committed
+    rows_read    bigint NOT NULL DEFAULT 0,
+    accepted     bigint NOT NULL DEFAULT 0,
+    rejected     bigint NOT NULL DEFAULT 0,
+    duplicate    bigint NOT NULL DEFAULT 0,
+    defaulted    bigint NOT NULL DEFAULT 0,                 -- read with the default country
+    done_at      timestamptz,
+    CHECK (rows_read = accepted + rejected + duplicate)
+);
+
+-- Recipient ids are handed out in blocks, so that every read per campaign is a
+-- few ranges of the primary key.
+CREATE SEQUENCE recipient_blocks INCREMENT 10000 START 1;
+CREATE TABLE campaign_ranges (
+    campaign_id  bigint NOT NULL REFERENCES campaigns ON DELETE CASCADE,
+    lo           bigint NOT NULL,
+    hi           bigint NOT NULL,
+    PRIMARY KEY (campaign_id, lo),
+    CHECK (lo <= hi)
+);
+
+-- Narrow and hot. fillfactor 50: a batch rewrites whole pages, and the new
+-- versions find room in theirs. No index holds status or message_id.
+CREATE TABLE recipients (
+    id              bigint NOT NULL,
+    campaign_id     bigint NOT NULL,
+    due_at          timestamptz,
+    accepted_at     timestamptz,
+    sent_at         timestamptz,
+    delivered_at    timestamptz,
+    read_at         timestamptz,
+    failed_at       timestamptz,
+    status          recipient_status NOT NULL DEFAULT 'pending',
+    claim           int NOT NULL DEFAULT 0,
+    error_code      int,
+    attempt         smallint NOT NULL DEFAULT 0,
+    zone            smallint NOT NULL DEFAULT 0,
+    number_id       text,
+    message_id      text,
+    last_replay_id  uuid,
+    CONSTRAINT recipients_pkey PRIMARY KEY (id),
+    CONSTRAINT due_while_pending CHECK ((status = 'pending') = (due_at IS NOT NULL))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1);
+CREATE INDEX recipients_due ON recipients (campaign_id, zone, due_at DESC, id) WHERE due_at IS NOT NULL;
+
+-- Wide and immutable.
+CREATE TABLE recipient_params (
+    id           bigint NOT NULL,
+    campaign_id  bigint NOT NULL,
+    line         bigint NOT NULL,
+    phone        text COLLATE "C" NOT NULL,                 -- E.164 with +
+    params       text[] NOT NULL DEFAULT '{}',
+    CONSTRAINT recipient_params_pkey PRIMARY KEY (id),
+    CONSTRAINT recipient_params_phone UNIQUE (phone, campaign_id)
+);
+
+-- One row a claim batch: what a dead owner leaves.
+CREATE TABLE claims (
+    number_id  text NOT NULL,
+    lease_id   uuid NOT NULL,
+    seq        bigint NOT NULL,
+    at         timestamptz NOT NULL DEFAULT now(),
+    ids        bigint[] NOT NULL,
+    fences     int[] NOT NULL,
+    dues       timestamptz[] NOT NULL,
+    PRIMARY KEY (number_id, lease_id, seq)
+);
+
+CREATE TABLE unknowns (
+    recipient_id  bigint PRIMARY KEY,
+    claim         int NOT NULL,
+    since         timestamptz NOT NULL DEFAULT now()
+);
+
+-- Only what was not one plain acceptance: a row per (recipient, claim).
+CREATE TABLE attempts (
+    recipient_id  bigint NOT NULL,
+    claim         int NOT NULL,
+    number_id     text,
+    at            timestamptz NOT NULL DEFAULT now(),
+    code          int,
+    title         text,
+    message_id    text,
+    failed        boolean NOT NULL DEFAULT false,           -- by the platform's word
+    PRIMARY KEY (recipient_id, claim)
+);
+
+CREATE TABLE suppressions (
+    phone   text COLLATE "C" NOT NULL,
+    scope   text NOT NULL,                                  -- all | marketing | utility | authentication | waba:W | number:N
+    reason  text,
+    until   timestamptz NOT NULL DEFAULT 'infinity',
+    at      timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (phone, scope)
+);
+
+-- A missing breaker row is a closed gate: a number's row is made with the number.
+CREATE TABLE breakers (
+    scope         text PRIMARY KEY,
+    state         text NOT NULL DEFAULT 'closed' CHECK (state IN ('closed', 'open', 'half_open')),
+    seq           bigint NOT NULL DEFAULT 0,
+    open_until    timestamptz,
+    probe_token   uuid,
+    probe_until   timestamptz,
+    forced_until  timestamptz
+);
+INSERT INTO breakers (scope) VALUES ('host');
+
+-- Inbound messages, account events, and statuses that found no recipient.
+CREATE TABLE webhook_events (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind        text NOT NULL,
+    waba_id     text,
+    number_id   text,
+    body        jsonb NOT NULL,
+    at          timestamptz NOT NULL DEFAULT now(),
+    applied_at  timestamptz                                 -- unmatched statuses: when a retry placed them
+);
+CREATE INDEX webhook_events_unmatched ON webhook_events (id) WHERE kind = 'unmatched' AND applied_at IS NULL;
+
+-- Counts for display only: every batch appends its deltas in its own
+-- transaction, so counts are exact and no writer waits for another; a fold
+-- replaces a campaign's rows by their sums. Nothing decides by them.
+CREATE TABLE campaign_counts (
+    campaign_id  bigint NOT NULL,
+    status       recipient_status NOT NULL,
+    n            bigint NOT NULL
+);
+CREATE INDEX campaign_counts_campaign ON campaign_counts (campaign_id);

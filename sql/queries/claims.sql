@@ -1,0 +1,121 @@
+-- Claiming and what undoes it.
+
+-- name: ClaimRecipients :many
+-- The one gate: lease, number, breakers, campaign, zone and suppression are all
+-- in this statement, so that no check can be forgotten or come too early.
+--   lease   heartbeats pass, a takeover waits, a stale owner gets nothing
+--   gate    host before number; a missing breaker row is a closed gate
+--   due     the literal LIMIT 500 keeps the planner from reading the whole
+--           table; LIMIT NULL would be no limit, hence the coalesces
+--   taken   rechecks pending on the locked row; spends the attempt
+--   booked  what a dead owner leaves behind; dues lets a give-back restore due_at
+WITH lease AS MATERIALIZED (
+    SELECT number_id FROM number_leases
+    WHERE number_id = @number::text AND lease_id = @lease::uuid AND NOT released AND ready_at <= now() AND expires_at > now()
+    FOR KEY SHARE
+), gate AS MATERIALIZED (
+    SELECT n.waba_id FROM lease JOIN numbers n ON n.id = lease.number_id
+    WHERE n.enabled AND coalesce(n.paused_until, '-infinity') <= now()
+      AND (SELECT count(*) FROM breakers b WHERE b.scope IN ('host', 'number:' || @number::text)) = 2
+      AND (SELECT b.state = 'closed' OR (b.state = 'half_open' AND b.probe_token::text = @probe::text AND b.probe_until > now())
+           FROM breakers b WHERE b.scope IN ('host', 'number:' || @number::text)
+           ORDER BY b.state = 'closed', b.scope LIMIT 1)
+), ask AS (
+    SELECT unnest(@campaigns::bigint[]) AS campaign_id, unnest(@zones::smallint[]) AS zone,
+        unnest(@shares::int[]) AS n, unnest(@turns::int[]) AS turn
+), slice AS MATERIALIZED (
+    SELECT a.campaign_id, a.zone, a.n, c.category, gate.waba_id FROM gate CROSS JOIN ask a
+    JOIN campaigns c ON c.id = a.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
+    JOIN campaign_numbers cn ON cn.campaign_id = c.id AND cn.number_id = @number::text
+    JOIN campaign_zones z ON z.campaign_id = a.campaign_id AND z.zone = a.zone AND z.opens_at <= now() AND z.closes_at > now()
+    ORDER BY c.priority DESC, a.turn
+), due AS MATERIALIZED (
+    SELECT q.id, q.due_at, q.category, q.waba_id FROM (
+        SELECT d.id, d.due_at, slice.category, slice.waba_id FROM slice CROSS JOIN LATERAL (
+            SELECT r.id, r.due_at FROM recipients r
+            WHERE r.campaign_id = slice.campaign_id AND r.zone = slice.zone AND r.due_at <= now()
+            ORDER BY r.due_at DESC, r.id LIMIT coalesce(slice.n, 0) FOR NO KEY UPDATE SKIP LOCKED) d
+        LIMIT coalesce(@free::int, 0)) q
+    LIMIT 500
+), taken AS (
+    UPDATE recipients r SET due_at = NULL, claim = r.claim + 1, number_id = @number::text,
+        attempt = r.attempt + CASE WHEN stop.hit THEN 0 ELSE 1 END,
+        status = CASE WHEN stop.hit THEN 'suppressed' ELSE 'sending' END::recipient_status
+    FROM due JOIN recipient_params p ON p.id = due.id
+        CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM suppressions s WHERE s.phone = p.phone AND s.until > now()
+            AND s.scope IN ('all', due.category, 'waba:' || due.waba_id, 'number:' || @number::text)) AS hit) stop
+    WHERE r.id = due.id AND r.status = 'pending'
+    RETURNING r.id, r.campaign_id, r.claim, r.attempt, r.status, due.due_at, p.phone, p.params
+), booked AS (
+    INSERT INTO claims (number_id, lease_id, seq, ids, fences, dues)
+    SELECT @number::text, @lease::uuid, @seq::bigint, array_agg(id ORDER BY id), array_agg(claim ORDER BY id), array_agg(due_at ORDER BY id)
+    FROM taken WHERE status = 'sending' HAVING count(*) > 0
+), counted AS (
+    INSERT INTO campaign_counts (campaign_id, status, n)
+    SELECT campaign_id, 'pending'::recipient_status, -count(*) FROM taken GROUP BY campaign_id
+    UNION ALL SELECT campaign_id, status, count(*) FROM taken GROUP BY campaign_id, status
+)
+SELECT id, campaign_id, claim, attempt, status::text AS status, due_at, phone, params FROM taken ORDER BY id;
+
+-- name: GiveBackClaims :one
+-- Claim calls of my own lease that returned an error may have committed: what
+-- they took was never handed out, so it goes back with its old due time and
+-- its attempt refunded.
+WITH lease AS MATERIALIZED (
+    SELECT number_id FROM number_leases
+    WHERE number_id = @number::text AND lease_id = @lease::uuid AND NOT released FOR KEY SHARE
+), gone AS (
+    DELETE FROM claims c USING lease WHERE c.number_id = lease.number_id AND c.lease_id = @lease::uuid AND c.seq = ANY (@seqs::bigint[])
+    RETURNING c.ids, c.fences, c.dues
+), lost AS (
+    SELECT unnest(ids) AS id, unnest(fences) AS fence, unnest(dues) AS due_at FROM gone
+), mine AS MATERIALIZED (
+    SELECT r.id, lost.due_at FROM lost JOIN recipients r ON r.id = lost.id AND r.claim = lost.fence AND r.status = 'sending'
+    ORDER BY r.id FOR NO KEY UPDATE OF r
+), back AS (
+    UPDATE recipients r SET status = 'pending', due_at = mine.due_at, attempt = r.attempt - 1
+    FROM mine WHERE r.id = mine.id AND r.status = 'sending'
+    RETURNING r.campaign_id
+), counted AS (
+    INSERT INTO campaign_counts (campaign_id, status, n)
+    SELECT campaign_id, 'sending'::recipient_status, -count(*) FROM back GROUP BY campaign_id
+    UNION ALL SELECT campaign_id, 'pending'::recipient_status, count(*) FROM back GROUP BY campaign_id
+)
+SELECT count(*) FROM back;
+
+-- name: ReclaimRecipients :one
+-- A new owner's first act: what every other lease of this number left claimed,
+-- released ones too, becomes unknown. Never pending: nobody can prove that no
+-- call was made.
+WITH lease AS MATERIALIZED (
+    SELECT number_id FROM number_leases
+    WHERE number_id = @number::text AND lease_id = @lease::uuid AND NOT released AND ready_at <= now() AND expires_at > now()
+    FOR KEY SHARE
+), gone AS (
+    DELETE FROM claims c USING lease WHERE c.number_id = lease.number_id AND c.lease_id <> @lease::uuid
+    RETURNING c.ids, c.fences
+), left_behind AS (
+    SELECT unnest(ids) AS id, unnest(fences) AS fence FROM gone
+), theirs AS MATERIALIZED (
+    SELECT r.id FROM left_behind x JOIN recipients r ON r.id = x.id AND r.claim = x.fence AND r.status = 'sending'
+    ORDER BY r.id FOR NO KEY UPDATE OF r
+), moved AS (
+    UPDATE recipients r SET status = 'unknown' FROM theirs WHERE r.id = theirs.id AND r.status = 'sending'
+    RETURNING r.id, r.claim, r.campaign_id
+), noted AS (
+    INSERT INTO unknowns (recipient_id, claim) SELECT id, claim FROM moved
+    ON CONFLICT (recipient_id) DO UPDATE SET claim = excluded.claim, since = excluded.since
+), counted AS (
+    INSERT INTO campaign_counts (campaign_id, status, n)
+    SELECT campaign_id, 'sending'::recipient_status, -count(*) FROM moved GROUP BY campaign_id
+    UNION ALL SELECT campaign_id, 'unknown'::recipient_status, count(*) FROM moved GROUP BY campaign_id
+)
+SELECT count(*) FROM moved;
+
+-- name: ForgetClaims :execrows
+-- The last result of these batches has been written. Deleting is a decision,
+-- so it is fenced: a stale owner leaves its claims rows to the next one.
+WITH lease AS MATERIALIZED (
+    SELECT number_id FROM number_leases WHERE number_id = @number::text AND lease_id = @lease::uuid FOR KEY SHARE
+)
+DELETE FROM claims c USING lease WHERE c.number_id = lease.number_id AND c.lease_id = @lease::uuid AND c.seq = ANY (@seqs::bigint[]);

@@ -1,0 +1,59 @@
+-- Ownership. Expiry is judged by the database's clock alone; a bidder also
+-- proves that it has watched the lease stand still.
+
+-- name: Candidates :many
+-- A number needs an owner while it has a running, pausing or canceling
+-- campaign, or claims rows that a dead owner left.
+SELECT n.id AS number_id, coalesce(l.lease_id::text, '')::text AS lease_id, coalesce(l.hb, 0)::bigint AS hb,
+    coalesce(l.holder, '')::text AS holder,
+    (l.lease_id IS NULL OR l.released)::boolean AS free,
+    coalesce(extract(epoch FROM now() - l.expires_at), 0)::double precision AS expired_seconds
+FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
+WHERE EXISTS (SELECT FROM claims c WHERE c.number_id = n.id)
+   OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
+              WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling'))
+ORDER BY n.id;
+
+-- name: EnsureLease :exec
+INSERT INTO number_leases (number_id) VALUES (@number::text) ON CONFLICT DO NOTHING;
+
+-- name: AcquireLease :one
+-- Free ones go at once; an expired one only to a bidder that names the lease
+-- and the heartbeat it has watched. A clean release never skips a quarantine
+-- that is still running.
+WITH taken AS (
+    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = @node::text, hb = 0, released = false,
+        ready_at = CASE WHEN lease_id IS NULL OR released THEN greatest(coalesce(ready_at, '-infinity'), now())
+                        ELSE greatest(expires_at, now()) + make_interval(secs => @quarantine_seconds::double precision) END,
+        expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
+    WHERE number_id = @number::text
+      AND (lease_id IS NULL OR released
+           OR (expires_at < now() AND lease_id::text = @seen_lease::text AND hb = @seen_hb::bigint))
+    RETURNING number_id, lease_id, holder, ready_at
+), noted AS (
+    INSERT INTO lease_events (number_id, lease_id, holder, kind, ready_at)
+    SELECT number_id, lease_id, holder, 'grant', ready_at FROM taken
+)
+SELECT lease_id::text AS lease_id, extract(epoch FROM greatest(ready_at - now(), interval '0'))::double precision AS ready_seconds FROM taken;
+
+-- name: Heartbeat :many
+-- Rows are locked in the order of their numbers, so two nodes never deadlock.
+WITH mine AS (
+    SELECT unnest(@numbers::text[]) AS number_id, unnest(@leases::text[])::uuid AS lease_id
+), held AS MATERIALIZED (
+    SELECT l.number_id, l.lease_id FROM mine JOIN number_leases l
+        ON l.number_id = mine.number_id AND l.lease_id = mine.lease_id AND NOT l.released
+    ORDER BY l.number_id FOR NO KEY UPDATE OF l
+)
+UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
+FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
+RETURNING l.number_id, l.lease_id::text AS lease_id;
+
+-- name: ReleaseLease :execrows
+WITH gone AS (
+    UPDATE number_leases SET released = true, expires_at = now()
+    WHERE number_id = @number::text AND lease_id = @lease::uuid AND NOT released
+    RETURNING number_id, lease_id, holder
+)
+INSERT INTO lease_events (number_id, lease_id, holder, kind)
+SELECT number_id, lease_id, holder, 'release' FROM gone;

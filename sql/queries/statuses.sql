@@ -1,0 +1,106 @@
+-- What the platform says of messages. Rank folds within one message; two
+-- messages of one row are never compared by rank.
+
+-- name: ApplyStatuses :many
+-- The common case, race-free without a look at attempts: a living word about
+-- the message the row shows, or about its current claim while it shows none.
+-- Whatever is not returned goes to ApplyEvidence. One row per recipient.
+WITH news AS (
+    SELECT unnest(@ids::bigint[]) AS id, unnest(@claims::int[]) AS claim, unnest(@statuses::text[])::recipient_status AS status,
+        unnest(@message_ids::text[]) AS message_id,
+        unnest(@sent_ms::bigint[]) AS sent_ms, unnest(@delivered_ms::bigint[]) AS delivered_ms, unnest(@read_ms::bigint[]) AS read_ms
+), mine AS MATERIALIZED (
+    SELECT r.id, r.status AS was, n.claim, n.status, n.message_id,
+        to_timestamp(nullif(n.sent_ms, 0) / 1000.0) AS sent_at, to_timestamp(nullif(n.delivered_ms, 0) / 1000.0) AS delivered_at,
+        to_timestamp(nullif(n.read_ms, 0) / 1000.0) AS read_at
+    FROM news n JOIN recipients r ON r.id = n.id
+    WHERE n.status <> 'failed'
+      AND (r.message_id = n.message_id OR (r.message_id IS NULL AND r.claim = n.claim AND r.status <> 'failed'))
+    ORDER BY r.id FOR NO KEY UPDATE OF r
+), moved AS (
+    UPDATE recipients r SET status = greatest(r.status, m.status), due_at = NULL, message_id = m.message_id,
+        sent_at = least(r.sent_at, m.sent_at), delivered_at = least(r.delivered_at, m.delivered_at), read_at = least(r.read_at, m.read_at)
+    FROM mine m
+    WHERE r.id = m.id AND (m.status > r.status OR r.message_id IS NULL
+        OR m.sent_at < coalesce(r.sent_at, 'infinity') OR m.delivered_at < coalesce(r.delivered_at, 'infinity') OR m.read_at < coalesce(r.read_at, 'infinity'))
+    RETURNING r.id, r.campaign_id, r.number_id, r.status, r.accepted_at, m.was
+), known AS (
+    DELETE FROM unknowns u USING moved WHERE u.recipient_id = moved.id AND moved.was = 'unknown'
+), heard AS (
+    INSERT INTO number_traffic (number_id, heard_at) SELECT number_id, max(accepted_at) FROM moved
+        WHERE number_id IS NOT NULL AND accepted_at IS NOT NULL GROUP BY number_id ORDER BY number_id
+    ON CONFLICT (number_id) DO UPDATE SET heard_at = greatest(number_traffic.heard_at, excluded.heard_at)
+), counted AS (
+    INSERT INTO campaign_counts (campaign_id, status, n)
+    SELECT campaign_id, s, sum(d) FROM (
+        SELECT campaign_id, was AS s, -1 AS d FROM moved UNION ALL SELECT campaign_id, status, 1 FROM moved) delta
+    GROUP BY campaign_id, s HAVING sum(d) <> 0
+)
+SELECT id::bigint AS id, claim::int AS claim FROM mine;
+
+-- name: LockRecipients :exec
+-- Runs before ApplyEvidence in the same implicit transaction, so that the
+-- evidence statement's snapshot is taken under the rows' locks.
+SELECT FROM recipients r WHERE r.id = ANY (@ids::bigint[]) ORDER BY r.id FOR NO KEY UPDATE;
+
+-- name: ApplyEvidence :many
+-- Everything else that proves something about a message, one row per recipient,
+-- under LockRecipients. The verdicts:
+--   ignore  the claim is noted failed, and only delivered or read of it counts
+--   note    failed about a message the row does not show: a note
+--   yield   failed about the row's message while another message lives: the row takes the living one
+--   move    about the row's message, or its first word: rank decides
+--   other   a living word about another message: it replaces failed, else rank decides
+WITH news AS (
+    SELECT unnest(@ids::bigint[]) AS id, unnest(@claims::int[]) AS claim, unnest(@statuses::text[])::recipient_status AS status,
+        unnest(@message_ids::text[]) AS message_id, unnest(@codes::int[]) AS code, unnest(@titles::text[]) AS title,
+        unnest(@sent_ms::bigint[]) AS sent_ms, unnest(@delivered_ms::bigint[]) AS delivered_ms,
+        unnest(@read_ms::bigint[]) AS read_ms, unnest(@failed_ms::bigint[]) AS failed_ms
+), seen AS MATERIALIZED (
+    SELECT n.*, r.campaign_id, r.number_id, r.status AS was, r.claim AS row_claim, r.message_id AS shown,
+        r.message_id IS NOT DISTINCT FROM n.message_id AS same, coalesce(own.failed, false) AS noted,
+        (SELECT a.message_id FROM attempts a WHERE a.recipient_id = n.id AND a.claim <> n.claim
+            AND a.message_id IS NOT NULL AND NOT a.failed ORDER BY a.claim LIMIT 1) AS living
+    FROM news n JOIN recipients r ON r.id = n.id LEFT JOIN attempts own ON own.recipient_id = n.id AND own.claim = n.claim
+), judged AS MATERIALIZED (
+    SELECT *, CASE
+        WHEN status <> 'failed' AND noted AND status < 'delivered' THEN 'ignore'
+        WHEN status = 'failed' AND NOT same AND (claim < row_claim OR shown IS NOT NULL) THEN 'note'
+        WHEN status = 'failed' AND living IS NOT NULL THEN 'yield'
+        WHEN same OR (shown IS NULL AND was <> 'failed') THEN 'move'
+        ELSE 'other' END AS verdict
+    FROM seen
+), moved AS (
+    UPDATE recipients r SET
+        status = CASE j.verdict WHEN 'yield' THEN r.status
+                      WHEN 'other' THEN CASE WHEN r.status = 'failed' THEN j.status ELSE greatest(r.status, j.status) END
+                      ELSE greatest(r.status, j.status) END,
+        due_at = CASE WHEN j.verdict = 'yield' THEN r.due_at END,
+        message_id = CASE WHEN j.verdict = 'yield' THEN j.living WHEN j.verdict = 'move' OR r.status = 'failed' THEN j.message_id ELSE r.message_id END,
+        error_code = CASE WHEN j.verdict = 'move' AND j.status = 'failed' AND j.status > r.status THEN nullif(j.code, 0)
+                          WHEN j.verdict = 'other' AND r.status = 'failed' THEN NULL ELSE r.error_code END,
+        accepted_at = CASE WHEN j.status IN ('accepted', 'held') THEN coalesce(r.accepted_at, now()) ELSE r.accepted_at END,
+        sent_at = least(r.sent_at, to_timestamp(nullif(j.sent_ms, 0) / 1000.0)),
+        delivered_at = least(r.delivered_at, to_timestamp(nullif(j.delivered_ms, 0) / 1000.0)),
+        read_at = least(r.read_at, to_timestamp(nullif(j.read_ms, 0) / 1000.0)),
+        failed_at = CASE WHEN j.verdict = 'move' AND j.status = 'failed' THEN least(r.failed_at, to_timestamp(nullif(j.failed_ms, 0) / 1000.0)) ELSE r.failed_at END
+    FROM judged j
+    WHERE r.id = j.id AND j.verdict IN ('move', 'other', 'yield')
+    RETURNING r.id, r.campaign_id, r.status, j.was
+), noted AS (   -- every failure keeps its code and title; every other message is a duplicate, kept and counted
+    INSERT INTO attempts (recipient_id, claim, number_id, code, title, message_id, failed)
+    SELECT id, claim, number_id, nullif(code, 0), nullif(title, ''), nullif(message_id, ''), status = 'failed' FROM judged
+    WHERE status = 'failed' OR (noted AND status >= 'delivered') OR (verdict = 'other' AND shown IS NOT NULL)
+    ON CONFLICT (recipient_id, claim) DO UPDATE SET
+        code = coalesce(excluded.code, attempts.code), title = coalesce(excluded.title, attempts.title),
+        message_id = coalesce(excluded.message_id, attempts.message_id),
+        failed = excluded.failed
+), known AS (
+    DELETE FROM unknowns u USING moved WHERE u.recipient_id = moved.id AND moved.was = 'unknown' AND moved.status <> 'unknown'
+), counted AS (
+    INSERT INTO campaign_counts (campaign_id, status, n)
+    SELECT campaign_id, s, sum(d) FROM (
+        SELECT campaign_id, was AS s, -1 AS d FROM moved UNION ALL SELECT campaign_id, status, 1 FROM moved) delta
+    GROUP BY campaign_id, s HAVING sum(d) <> 0
+)
+SELECT id::bigint AS id, claim::int AS claim, verdict::text AS verdict FROM judged;
