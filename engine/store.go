@@ -10,6 +10,11 @@ import (
 // lease is not what the bidder saw.
 var ErrLeaseTaken = errors.New("lease taken by another node")
 
+// ErrRefused is wrapped by Record's and ApplyStatuses' errors when Postgres was
+// reached and refused what is in the batch (SQLSTATE class 22 or 23): a smaller
+// batch may pass, the same one never will.
+var ErrRefused = errors.New("refused for its data")
+
 // LeaseID names one grant of one number: a stale one claims and deletes nothing.
 type LeaseID struct {
 	Number string
@@ -137,17 +142,23 @@ type Sender interface {
 	Send(ctx context.Context, m Message) Answer
 }
 
-// StatusUpdate is one word of the platform's about one message.
+// StatusUpdate is one word of the platform's about one message, or, out of
+// Fold, all that a batch said about it. A webhook sets Status and At; Fold sets
+// the four times, and a store writes only those: the greatest status has its
+// first time both in At and in its own field.
 type StatusUpdate struct {
 	Recipient int64  // from our callback id; 0 when the status carries none of ours
 	Claim     int32  // from our callback id
 	Number    string // phone_number_id the status was addressed to
 	Phone     string // recipient's phone as the platform writes it, digits; may be ""
 	MessageID string
-	Status    Status // Held, Sent, Failed, Delivered or Read
+	Status    Status // Held, Sent, Failed, Delivered or Read; folded: the greatest
 	At        time.Time
-	Code      int    // Failed: the platform's code
-	Title     string // Failed: its words
+	Code      int    // Failed: the platform's code; folded: kept under a greater Status too
+	Title     string // Failed: its words; folded: as Code
+
+	// Set by Fold: the first time of each status, zero when it was not seen.
+	SentAt, DeliveredAt, ReadAt, FailedAt time.Time
 }
 
 // Event is a webhook change that is not a status: kept for later readers.
@@ -166,5 +177,6 @@ type Applied struct {
 
 // StatusStore applies what the platform says. One call is one commit.
 type StatusStore interface {
+	// ApplyStatuses takes folded updates (see Fold) and events as they came.
 	ApplyStatuses(ctx context.Context, updates []StatusUpdate, events []Event) (Applied, error)
 }
