@@ -1,0 +1,135 @@
+package audience
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nyaruka/phonenumbers"
+)
+
+// numbers reads phone numbers. It is safe for concurrent use.
+type numbers struct {
+	region string // the default country, "" for none
+	plans  *plans
+}
+
+// number is a phone number that was understood.
+type number struct {
+	e164      string
+	defaulted bool
+}
+
+func newNumbers(country string) (*numbers, error) {
+	region := strings.ToUpper(trim(country))
+	if region != "" && !phonenumbers.GetSupportedRegions()[region] {
+		return nil, fmt.Errorf("unknown default country %q: use a two-letter code of ISO 3166, such as BR, DE or GB", country)
+	}
+	plans, err := newPlans()
+	if err != nil {
+		return nil, err
+	}
+	return &numbers{region: region, plans: plans}, nil
+}
+
+// read understands one cell, or says why not.
+//
+// Only a valid number passes: one that a country's numbering plan has handed out. A merely possible number (of
+// the right length) is refused, for it is most often a national number whose first digits happen to be another
+// country's code, or a slip of the finger; either reaches a stranger, or nobody, and costs the sender's quality
+// rating. A number that the library's plan does not know yet shows in the rejects with that reason.
+func (n *numbers) read(cell string) (number, Reason, string) {
+	d, why, hint := undress(cell)
+	if why != "" {
+		return number{}, why, hint
+	}
+	if d.intl {
+		if e164, ok := n.international(d.digits); ok {
+			return number{e164: e164}, "", ""
+		}
+		// In a country whose prefix for calls abroad is not 00 alone (Brazil: 00 and a carrier).
+		if d.zeros && n.region != "" {
+			if e164, ok := n.national("00" + d.digits); ok {
+				return number{e164: e164, defaulted: true}, "", ""
+			}
+		}
+		why, hint = n.diagnose(d)
+		return number{}, why, hint
+	}
+	if n.region == "" {
+		return number{}, ReasonNoCountry, "put + and the country code in front, or name the country of such numbers with --default-country"
+	}
+	if e164, ok := n.national(d.digits); ok {
+		return number{e164: e164, defaulted: true}, "", ""
+	}
+	why, hint = n.diagnose(d)
+	return number{}, why, hint
+}
+
+// international reads digits that begin with a country code.
+func (n *numbers) international(digits string) (string, bool) {
+	if e164, v := n.plans.international(digits); v != unsure {
+		return e164, v == valid
+	}
+	return parseSlowly("+"+digits, "")
+}
+
+// national reads digits as they are dialled in the default country. Where that makes no valid number and they
+// begin with that country's own code, the + was forgotten. Other countries' codes are not looked for: a slip in
+// a national number must not become a stranger abroad.
+func (n *numbers) national(digits string) (string, bool) {
+	e164, v := n.plans.national(digits, n.region)
+	ok := v == valid
+	if v == unsure {
+		e164, ok = parseSlowly(digits, n.region)
+	}
+	if !ok && strings.HasPrefix(digits, n.plans.code(n.region)) {
+		return n.international(digits)
+	}
+	return e164, ok
+}
+
+func parseSlowly(s, region string) (string, bool) {
+	p, err := phonenumbers.Parse(s, region)
+	if err != nil || !phonenumbers.IsValidNumber(p) {
+		return "", false
+	}
+	return phonenumbers.Format(p, phonenumbers.E164), true
+}
+
+const checkDigits = "check the digits, and the country code behind the +"
+
+// diagnose says why a number is not valid. It runs for refused rows only.
+func (n *numbers) diagnose(d dialled) (Reason, string) {
+	text, hint := d.digits, checkDigits
+	if d.intl {
+		text = "+" + d.digits
+		if n.region != "" {
+			if _, ok := n.national(d.digits); ok {
+				hint = fmt.Sprintf("is the country code missing behind the +? With +%s it is a number of %s", n.plans.code(n.region), n.region)
+			}
+		}
+	} else {
+		hint = fmt.Sprintf("read as a number of %s, the default country: check the digits", n.region)
+		if _, ok := n.international(d.digits); ok {
+			hint = fmt.Sprintf("not a number of %s, the default country: if it begins with a country code, put + in front", n.region)
+		}
+	}
+	p, err := phonenumbers.Parse(text, n.region)
+	switch {
+	case err == phonenumbers.ErrInvalidCountryCode:
+		return ReasonUnknownCountry, hint
+	case err == phonenumbers.ErrNumTooLong:
+		return ReasonPhoneLong, hint
+	case err != nil:
+		return ReasonPhoneShort, hint
+	}
+	switch phonenumbers.IsPossibleNumberWithReason(p) {
+	case phonenumbers.TOO_SHORT, phonenumbers.IS_POSSIBLE_LOCAL_ONLY:
+		return ReasonPhoneShort, hint
+	case phonenumbers.TOO_LONG:
+		return ReasonPhoneLong, hint
+	case phonenumbers.INVALID_COUNTRY_CODE:
+		return ReasonUnknownCountry, hint
+	}
+	return ReasonPhoneInvalid, hint
+}
