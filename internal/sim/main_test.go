@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -80,21 +81,31 @@ const (
 	path   = "/v25.0/" + number + "/messages"
 )
 
-// post sends a body as a client would and returns what came back.
-func post(h http.Handler, target, body string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(body))
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func httptestRequest(method, target, body string) *http.Request {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer token")
 	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+func serve(s *Sim, r *http.Request) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, r)
+	s.Handler().ServeHTTP(rec, r)
+	return rec
+}
+
+// post sends a body as a client would and returns what came back.
+func post(h http.Handler, target, body string) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, httptestRequest(http.MethodPost, target, body))
 	return rec
 }
 
 func get(h http.Handler, target string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodGet, target, nil)
-	r.Header.Set("Authorization", "Bearer token")
 	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, r)
+	h.ServeHTTP(rec, httptestRequest(http.MethodGet, target, ""))
 	return rec
 }
 

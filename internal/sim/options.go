@@ -152,7 +152,7 @@ func (o Options) validate() error {
 		checkShare("EarlyShare", o.EarlyShare), checkShare("ReorderShare", o.ReorderShare),
 		checkShare("DuplicateShare", o.DuplicateShare))
 	if o.Workers < 0 || o.BatchSize < 0 {
-		errs = append(errs, errors.New("Workers and BatchSize must not be negative"))
+		errs = append(errs, errors.New("workers and batch size must not be negative"))
 	}
 	seen := map[string]bool{}
 	for _, n := range o.Numbers {

@@ -7,8 +7,6 @@ type timed interface{ due() int64 }
 // each of millions of events.
 type queue[T timed] struct{ items []T }
 
-func (q *queue[T]) len() int { return len(q.items) }
-
 // next is when the first item is due; ok is false for an empty queue.
 func (q *queue[T]) next() (at int64, ok bool) {
 	if len(q.items) == 0 {
