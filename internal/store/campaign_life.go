@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weirhq/weir/internal/store/db"
+)
+
+// Started is what became of a start.
+type Started struct {
+	Was     CampaignState // before; Running: it had been started already
+	State   CampaignState // Running or Scheduled
+	StartAt time.Time     // Scheduled: when it will run
+}
+
+// StartCampaign starts a draft, or goes on with a paused one. When its start
+// time is still to come it is scheduled, unless atOnce overrides the time.
+// Starting twice is starting once. It answers ErrNotFound, or ErrRefused with
+// the reason and the next step.
+func (s *Store) StartCampaign(ctx context.Context, id int64, atOnce bool) (Started, error) {
+	rows, err := s.q.StartCampaign(ctx, s.pool, &db.StartCampaignParams{ID: id, AtOnce: atOnce})
+	if err != nil {
+		return Started{}, fmt.Errorf("start campaign: %w", err)
+	}
+	if len(rows) == 0 {
+		return s.whyNotStarted(ctx, id)
+	}
+	r := rows[0]
+	return Started{Was: CampaignState(r.Was), State: CampaignState(r.State), StartAt: r.StartAt.Time}, nil
+}
+
+func (s *Store) whyNotStarted(ctx context.Context, id int64) (Started, error) {
+	c, err := s.FindCampaign(ctx, strconv.FormatInt(id, 10))
+	if err != nil {
+		return Started{}, err
+	}
+	switch c.State {
+	case Running:
+		return Started{Was: Running, State: Running, StartAt: c.StartAt}, nil
+	case Importing:
+		if c.Reason != "" {
+			return Started{}, refuse(ErrRefused, "campaign %q cannot start: it is %s; drop it again", c.Name, c.Reason)
+		}
+		return Started{}, refuse(ErrRefused, "campaign %q cannot start: its import has not finished (%d rows read so far); "+
+			"import the same file again to go on where it stopped, or drop the campaign", c.Name, c.Import.Read)
+	case Draft, Scheduled, Paused:
+		if c.Import.Accepted == 0 {
+			return Started{}, refuse(ErrRefused, "campaign %q cannot start: it has no recipients, every row of its file was rejected; "+
+				"mend the file (the rejects say how), drop the campaign and create it anew", c.Name)
+		}
+		return Started{}, refuse(ErrRefused, "campaign %q cannot start: it expires at %s, before it could send; create one with a later time",
+			c.Name, c.ExpireAt.Format(time.RFC3339))
+	case Pausing:
+		return Started{}, refuse(ErrRefused, "campaign %q cannot start: it is being paused; try again when campaign status shows it paused", c.Name)
+	default:
+		return Started{}, refuse(ErrRefused, "campaign %q cannot start: it is %s; create another for more recipients", c.Name, c.State)
+	}
+}
+
+// MarkScheduledStart runs a scheduled campaign whose start time has come, and
+// reports whether it did. wait is how long there is still to wait, 0 when
+// there is nothing to wait for.
+func (s *Store) MarkScheduledStart(ctx context.Context, id int64) (started bool, wait time.Duration, err error) {
+	r, err := s.q.MarkScheduledStart(ctx, s.pool, id)
+	if err != nil {
+		return false, 0, fmt.Errorf("mark scheduled start: %w", err)
+	}
+	return r.Started, duration(r.WaitSeconds), nil
+}
+
+// FinishCampaign finishes a running campaign when no row of it is pending,
+// sending or unknown, and reports whether it did. A look that finds it busy is
+// cheap; the deciding one reads every row and mends the counts on display.
+func (s *Store) FinishCampaign(ctx context.Context, id int64) (bool, error) {
+	busy, err := s.q.CampaignBusy(ctx, s.pool, id)
+	if err != nil {
+		return false, fmt.Errorf("look for unsettled recipients: %w", err)
+	}
+	if busy {
+		return false, nil
+	}
+	finished := false
+	err = s.patiently(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		finished, err = s.finish(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("finish campaign: %w", err)
+	}
+	return finished, nil
+}
+
+// finish locks, then looks: a replay takes the same lock, so neither can miss
+// the other's rows.
+func (s *Store) finish(ctx context.Context, tx pgx.Tx, id int64) (bool, error) {
+	states, err := s.q.LockCampaign(ctx, tx, id)
+	if err != nil || len(states) == 0 || CampaignState(states[0]) != Running {
+		return false, err
+	}
+	unsettled, err := s.q.RecountCampaign(ctx, tx, id)
+	if err != nil || unsettled > 0 {
+		return false, err
+	}
+	n, err := s.q.FinishCampaign(ctx, tx, id)
+	return n == 1, err
+}
+
+// DropCampaign removes a campaign that has not been started, and all that was
+// imported for it. A drop that is cut short can be repeated, and leaves
+// nothing that could start. It answers ErrNotFound, ErrRefused, or ErrBusy
+// while an import of it runs.
+func (s *Store) DropCampaign(ctx context.Context, id int64) error {
+	conn, err := s.importConn(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer closeConn(conn)
+	condemned, err := s.q.CondemnCampaign(ctx, conn, id)
+	if err != nil {
+		return fmt.Errorf("condemn campaign: %w", err)
+	}
+	if condemned == 0 {
+		return s.whyNotDropped(ctx, id)
+	}
+	ranges, err := s.q.CampaignRanges(ctx, conn, id)
+	if err != nil {
+		return fmt.Errorf("read campaign's ranges: %w", err)
+	}
+	const step = 50_000 // ids a transaction: short enough that vacuum and others go on
+	for _, r := range ranges {
+		for lo := r.Lo; lo <= r.Hi; lo += step {
+			piece := &db.DropRecipientsParams{Campaign: id, Lo: lo, Hi: min(lo+step-1, r.Hi)}
+			if err := s.q.DropRecipients(ctx, conn, piece); err != nil {
+				return fmt.Errorf("drop recipients: %w", err)
+			}
+		}
+	}
+	if _, err := s.q.DropCampaign(ctx, conn, id); err != nil {
+		return fmt.Errorf("drop campaign: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) whyNotDropped(ctx context.Context, id int64) error {
+	c, err := s.FindCampaign(ctx, strconv.FormatInt(id, 10))
+	if err != nil {
+		return err
+	}
+	return refuse(ErrRefused, "campaign %q cannot be dropped: it is %s, and what was sent must stay provable; cancel it if it should stop", c.Name, c.State)
+}
+
+// patiently runs f in a transaction without the pool's limit on a statement's
+// time: some questions read every row of a campaign.
+func (s *Store) patiently(ctx context.Context, opts pgx.TxOptions, f func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, s.pool, opts, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}

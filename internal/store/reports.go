@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/store/db"
+)
+
+// ExportRow is what an operator can know of one recipient. It holds the phone
+// number and the message id: it is for files, not for logs.
+type ExportRow struct {
+	Line      int64 // of the imported file
+	Phone     string
+	Status    engine.Status
+	Attempts  int // spent so far; a replay starts again
+	Number    string
+	MessageID string
+	// ErrorCode and ErrorTitle say why the row is not sent; 0 and "" once it is.
+	ErrorCode  int
+	ErrorTitle string
+	// Zero: it has not come so far. AcceptedAt is our clock's, the rest Meta's.
+	AcceptedAt, SentAt, DeliveredAt, ReadAt, FailedAt time.Time
+}
+
+// Export yields every recipient of a campaign in the order of its file, a page
+// of 5 000 in memory at a time. Each page is as of when it was read: the rows
+// of a running campaign move on between two pages. An error ends it.
+func (s *Store) Export(ctx context.Context, campaign int64) iter.Seq2[ExportRow, error] {
+	return func(yield func(ExportRow, error) bool) {
+		ranges, err := s.q.CampaignRanges(ctx, s.pool, campaign)
+		if err != nil {
+			yield(ExportRow{}, fmt.Errorf("read campaign's ranges: %w", err))
+			return
+		}
+		for _, r := range ranges {
+			page := &db.ExportPageParams{Campaign: campaign, Lo: r.Lo, Hi: r.Hi, Page: 5_000}
+			if !s.exportRange(ctx, page, yield) {
+				return
+			}
+		}
+	}
+}
+
+// exportRange yields one range's rows and reports whether to go on.
+func (s *Store) exportRange(ctx context.Context, page *db.ExportPageParams, yield func(ExportRow, error) bool) bool {
+	for page.Lo <= page.Hi {
+		rows, err := s.q.ExportPage(ctx, s.pool, page)
+		if err != nil {
+			yield(ExportRow{}, fmt.Errorf("export recipients: %w", err))
+			return false
+		}
+		for _, r := range rows {
+			row, err := exportRow(r)
+			if !yield(row, err) || err != nil {
+				return false
+			}
+		}
+		if len(rows) < int(page.Page) {
+			return true
+		}
+		page.Lo = rows[len(rows)-1].ID + 1
+	}
+	return true
+}
+
+func exportRow(r db.ExportPageRow) (ExportRow, error) {
+	status, err := engine.ParseStatus(r.Status)
+	return ExportRow{
+		Line: r.Line, Phone: r.Phone, Status: status, Attempts: int(r.Attempt), Number: r.NumberID, MessageID: r.MessageID,
+		ErrorCode: int(r.ErrorCode), ErrorTitle: r.ErrorTitle,
+		AcceptedAt: r.AcceptedAt.Time, SentAt: r.SentAt.Time, DeliveredAt: r.DeliveredAt.Time, ReadAt: r.ReadAt.Time, FailedAt: r.FailedAt.Time,
+	}, err
+}
+
+// CodeCount is one kind of error of a campaign.
+type CodeCount struct {
+	Code     int    // Meta's; 0: none, and Title tells them apart
+	Title    string // the last one seen with the code
+	Attempts int64  // attempts that met it
+	Ended    int64  // recipients that are failed or dead with it
+	Last     time.Time
+}
+
+// ErrorsByCode counts a campaign's errors, most frequent first. Its cost grows
+// with the errors, not with the audience.
+func (s *Store) ErrorsByCode(ctx context.Context, campaign int64) ([]CodeCount, error) {
+	rows, err := s.q.ErrorsByCode(ctx, s.pool, campaign)
+	if err != nil {
+		return nil, fmt.Errorf("count errors by code: %w", err)
+	}
+	counts := make([]CodeCount, len(rows))
+	for i, r := range rows {
+		counts[i] = CodeCount{Code: int(r.Code), Title: r.Title, Attempts: r.Attempts, Ended: r.Ended, Last: r.LastAt.Time}
+	}
+	return counts, nil
+}
+
+// NumberPace is how fast one number goes for one campaign, and what holds it.
+type NumberPace struct {
+	engine.Number
+	Display    string
+	Fallback   bool
+	Owned      bool    // a node holds its lease
+	StopReason string  // why it is not enabled
+	Lately     float64 // messages accepted per second over the window asked for, this campaign's alone
+}
+
+// Pace measures each number of a campaign over the last window, on the
+// database's clock. A window of 5 to 10 s is steady; it is cheap enough to ask
+// every second.
+func (s *Store) Pace(ctx context.Context, campaign int64, window time.Duration) ([]NumberPace, error) {
+	seconds := max(window, time.Second).Seconds()
+	rows, err := s.q.CampaignPace(ctx, s.pool, &db.CampaignPaceParams{Campaign: campaign, Seconds: seconds})
+	if err != nil {
+		return nil, fmt.Errorf("measure pace: %w", err)
+	}
+	paces := make([]NumberPace, len(rows))
+	for i, r := range rows {
+		paces[i] = NumberPace{
+			Number: engine.Number{
+				ID: r.NumberID, Limit: r.MpsLimit, Headroom: r.Headroom, Burst: int(r.Burst),
+				Enabled: r.Enabled, Paused: duration(r.PausedSeconds),
+			},
+			Display: r.Display, Fallback: r.Role == role(true), Owned: r.Owned, StopReason: r.StopReason,
+			Lately: float64(r.Accepted) / seconds,
+		}
+	}
+	return paces, nil
+}
+
+// InstanceKey is the key that signs this database's callback ids: a secret.
+func (s *Store) InstanceKey(ctx context.Context) ([]byte, error) {
+	key, err := s.q.InstanceKey(ctx, s.pool)
+	if err != nil {
+		return nil, fmt.Errorf("read instance key: %w", err)
+	}
+	return key, nil
+}
+
+// WebhookHeard is when a node last received a signed webhook; zero: never.
+func (s *Store) WebhookHeard(ctx context.Context) (time.Time, error) {
+	at, err := s.q.WebhookHeard(ctx, s.pool)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read receivers: %w", err)
+	}
+	return at.Time, nil
+}

@@ -1,0 +1,127 @@
+-- A campaign's life as its operator moves it.
+
+-- name: CreateCampaign :many
+-- The campaign with its numbers and its one zone. A name in use gives no row;
+-- an unknown number breaks the foreign key, and nothing is made.
+WITH made AS (
+    INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts)
+    VALUES (@name::text, @template::text, @language::text, @category::text, @params::jsonb, @columns::text[], @priority::int,
+        sqlc.narg(start_at)::timestamptz, sqlc.narg(expire_at)::timestamptz, @on_unknown::text, @max_attempts::int)
+    ON CONFLICT (name) DO NOTHING RETURNING id
+), sender AS (
+    INSERT INTO campaign_numbers (number_id, campaign_id, role)
+    SELECT unnest(@numbers::text[]), made.id, unnest(@roles::text[]) FROM made
+), zoned AS (
+    INSERT INTO campaign_zones (campaign_id) SELECT id FROM made
+)
+SELECT id FROM made;
+
+-- name: UnknownNumbers :many
+SELECT x.id::text FROM (SELECT unnest(@numbers::text[]) AS id) x
+WHERE NOT EXISTS (SELECT FROM numbers n WHERE n.id = x.id) ORDER BY x.id;
+
+-- name: Campaigns :many
+-- By name or id (name first), by state, or all; newest first.
+SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.state, coalesce(c.state_reason, '')::text AS state_reason,
+    c.start_at, c.started_at, c.finished_at, c.expire_at, c.priority, c.on_unknown, c.max_attempts, c.created_at,
+    ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
+    ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
+    coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,
+    coalesce(i.rejected, 0)::bigint AS rejected, coalesce(i.duplicate, 0)::bigint AS duplicate, coalesce(i.defaulted, 0)::bigint AS defaulted,
+    i.done_at
+FROM campaigns c LEFT JOIN campaign_imports i ON i.campaign_id = c.id
+WHERE (@ref::text = '' OR c.name = @ref::text OR c.id = @id::bigint)
+  AND (cardinality(@states::text[]) = 0 OR c.state = ANY (@states::text[]))
+ORDER BY c.name = @ref::text DESC, c.id DESC;
+
+-- name: StartCampaign :many
+-- Runs it, or schedules it when its time is still to come. Whatever it refuses
+-- (a state that cannot start, an unfinished or empty import, a time that has
+-- run out) gives no row.
+WITH asked AS MATERIALIZED (
+    SELECT c.id, c.state, (NOT @at_once::boolean AND coalesce(c.start_at, now()) > now()) AS later
+    FROM campaigns c WHERE c.id = @id::bigint FOR NO KEY UPDATE
+)
+UPDATE campaigns c SET
+    state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
+    start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
+    started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
+    state_reason = NULL, control_version = c.control_version + 1
+FROM asked
+WHERE c.id = asked.id AND c.state IN ('draft', 'scheduled', 'paused')
+  AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
+  AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.done_at IS NOT NULL AND i.accepted > 0)
+RETURNING asked.state AS was, c.state, c.start_at;
+
+-- name: MarkScheduledStart :one
+-- The scheduled hour has come. Nothing else is started by it: a paused or
+-- finished campaign stays as it is.
+WITH moved AS (
+    UPDATE campaigns c SET state = 'running', started_at = coalesce(c.started_at, now()), control_version = c.control_version + 1
+    WHERE c.id = @id::bigint AND c.state = 'scheduled' AND c.start_at <= now()
+    RETURNING c.id
+)
+SELECT EXISTS (SELECT FROM moved)::boolean AS started,
+    coalesce((SELECT extract(epoch FROM c.start_at - now()) FROM campaigns c
+        WHERE c.id = @id::bigint AND c.state = 'scheduled' AND c.start_at > now()), 0)::double precision AS wait_seconds;
+
+-- name: CampaignBusy :one
+-- Cheap signs of unsettled rows, each from an index or a small table: something
+-- waits, something is unknown, something is in a lane's hands. False proves
+-- nothing; the recount does.
+SELECT (EXISTS (SELECT FROM recipients r WHERE r.campaign_id = @campaign::bigint AND r.due_at IS NOT NULL)
+    OR EXISTS (SELECT FROM campaign_ranges g JOIN unknowns u ON u.recipient_id BETWEEN g.lo AND g.hi
+        JOIN recipients r ON r.id = u.recipient_id AND r.status = 'unknown' WHERE g.campaign_id = @campaign::bigint)
+    OR EXISTS (SELECT FROM campaign_ranges g JOIN (SELECT unnest(c.ids) AS id FROM claims c) x ON x.id BETWEEN g.lo AND g.hi
+        JOIN recipients r ON r.id = x.id AND r.status = 'sending' WHERE g.campaign_id = @campaign::bigint))::boolean AS busy;
+
+-- name: LockCampaign :many
+-- A statement of its own, so that what looks next has a snapshot from under
+-- the lock: a replay and a finish see each other.
+SELECT c.state FROM campaigns c WHERE c.id = @id::bigint FOR NO KEY UPDATE;
+
+-- name: RecountCampaign :one
+-- Counts the rows and appends to the log of counts what it lacks, in one
+-- snapshot: deltas and folds that run at the same time stay right, because
+-- nothing is replaced. Returns how many rows are not settled.
+WITH actual AS MATERIALIZED (
+    SELECT r.status, count(*) AS n FROM campaign_ranges g JOIN recipients r ON r.id BETWEEN g.lo AND g.hi
+    WHERE g.campaign_id = @campaign::bigint AND r.campaign_id = @campaign::bigint GROUP BY r.status
+), shown AS (
+    SELECT c.status, sum(c.n)::bigint AS n FROM campaign_counts c WHERE c.campaign_id = @campaign::bigint GROUP BY c.status
+), mended AS (
+    INSERT INTO campaign_counts (campaign_id, status, n)
+    SELECT @campaign::bigint, status, coalesce(a.n, 0) - coalesce(s.n, 0) FROM actual a FULL JOIN shown s USING (status)
+    WHERE coalesce(a.n, 0) <> coalesce(s.n, 0)
+)
+SELECT coalesce(sum(actual.n) FILTER (WHERE actual.status <= 'unknown'), 0)::bigint AS unsettled FROM actual;
+
+-- name: FinishCampaign :execrows
+UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
+WHERE id = @id::bigint AND state = 'running';
+
+-- name: CondemnCampaign :execrows
+-- A drop's first step: from here on it can neither start nor be resumed, so a
+-- drop that was cut short can only be dropped again.
+WITH doomed AS (
+    UPDATE campaigns SET state = 'importing', state_reason = 'being dropped'
+    WHERE id = @id::bigint AND state IN ('importing', 'draft') RETURNING id
+), forgotten AS (
+    DELETE FROM campaign_imports i USING doomed WHERE i.campaign_id = doomed.id
+)
+SELECT id FROM doomed;
+
+-- name: CampaignRanges :many
+SELECT lo, hi FROM campaign_ranges WHERE campaign_id = @campaign::bigint ORDER BY lo;
+
+-- name: DropRecipients :exec
+WITH gone AS (
+    DELETE FROM recipients r WHERE r.id BETWEEN @lo::bigint AND @hi::bigint AND r.campaign_id = @campaign::bigint
+)
+DELETE FROM recipient_params p WHERE p.id BETWEEN @lo::bigint AND @hi::bigint AND p.campaign_id = @campaign::bigint;
+
+-- name: DropCampaign :execrows
+WITH counted AS (
+    DELETE FROM campaign_counts n WHERE n.campaign_id = @id::bigint
+)
+DELETE FROM campaigns c WHERE c.id = @id::bigint AND c.state = 'importing' AND c.state_reason = 'being dropped';

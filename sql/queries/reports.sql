@@ -1,0 +1,112 @@
+-- What an operator reads. Everything of a campaign is read by its id ranges.
+
+-- name: ExportPage :many
+-- One page in id order, which is the file's order. An error is shown while it
+-- is what the row came to, not beside a later success.
+SELECT r.id, p.line, p.phone, r.status::text AS status, r.attempt, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
+    (CASE WHEN r.status IN ('accepted', 'held', 'sent', 'delivered', 'read') THEN 0 ELSE coalesce(r.error_code, 0) END)::int AS error_code,
+    coalesce(why.title, '')::text AS error_title,
+    r.accepted_at, r.sent_at, r.delivered_at, r.read_at, r.failed_at
+FROM recipients r JOIN recipient_params p ON p.id = r.id
+LEFT JOIN LATERAL (
+    SELECT a.title FROM attempts a
+    WHERE a.recipient_id = r.id AND r.status NOT IN ('accepted', 'held', 'sent', 'delivered', 'read')
+      AND a.code IS NOT DISTINCT FROM r.error_code AND a.title IS NOT NULL
+    ORDER BY a.claim DESC LIMIT 1) why ON true
+WHERE r.id BETWEEN @lo::bigint AND @hi::bigint AND r.campaign_id = @campaign::bigint
+ORDER BY r.id LIMIT @page::int;
+
+-- name: ErrorsByCode :many
+-- From attempts alone, so the cost grows with the errors and not with the
+-- audience. What has no code is told apart by its words.
+SELECT coalesce(a.code, 0)::int AS code,
+    coalesce((array_agg(a.title ORDER BY a.at DESC) FILTER (WHERE a.title IS NOT NULL))[1], '')::text AS title,
+    count(*) AS attempts,
+    count(DISTINCT a.recipient_id) FILTER (WHERE r.status IN ('failed', 'dead') AND a.code IS NOT DISTINCT FROM r.error_code) AS ended,
+    max(a.at)::timestamptz AS last_at
+FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi
+JOIN recipients r ON r.id = a.recipient_id AND r.campaign_id = g.campaign_id
+WHERE g.campaign_id = @campaign::bigint AND (a.code IS NOT NULL OR a.title IS NOT NULL)
+GROUP BY a.code, CASE WHEN a.code IS NULL THEN a.title END
+ORDER BY count(*) DESC, a.code;
+
+-- name: CampaignPace :many
+-- How many rows each number's calls brought in lately. Rows are claimed in id
+-- order, so the latest ones lie just below the first untouched row (the one
+-- that still has the import's due time), and a short walk down the primary key
+-- finds them; a counter would be one more hot row.
+WITH edge AS MATERIALIZED (
+    SELECT coalesce((SELECT r.id FROM campaigns c JOIN campaign_zones z ON z.campaign_id = c.id
+            CROSS JOIN LATERAL (SELECT q.id FROM recipients q WHERE q.campaign_id = c.id AND q.zone = z.zone AND q.due_at = c.created_at ORDER BY q.id LIMIT 1) r
+            WHERE c.id = @campaign::bigint ORDER BY r.id DESC LIMIT 1),
+        (SELECT max(g.hi) FROM campaign_ranges g WHERE g.campaign_id = @campaign::bigint))::bigint AS id
+), near AS MATERIALIZED (
+    SELECT d.number_id, d.accepted_at
+    FROM edge CROSS JOIN (SELECT g.lo, g.hi FROM campaign_ranges g WHERE g.campaign_id = @campaign::bigint ORDER BY g.lo DESC) g
+    CROSS JOIN LATERAL (SELECT r.number_id, r.accepted_at FROM recipients r
+        WHERE r.id BETWEEN g.lo AND least(g.hi, edge.id) AND r.campaign_id = @campaign::bigint ORDER BY r.id DESC LIMIT 200000) d
+    LIMIT (SELECT least(200000, 1000 + sum(n.mps_limit) * 2 * @seconds::double precision)::bigint
+        FROM campaign_numbers cn JOIN numbers n ON n.id = cn.number_id WHERE cn.campaign_id = @campaign::bigint)
+)
+SELECT n.id AS number_id, coalesce(n.display, '')::text AS display, cn.role, n.mps_limit, n.headroom, n.burst, n.enabled,
+    coalesce(n.stop_reason, '')::text AS stop_reason, greatest(extract(epoch FROM n.paused_until - now()), 0)::double precision AS paused_seconds,
+    (l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now())::boolean AS owned,
+    (SELECT count(*) FROM near WHERE near.number_id = n.id AND near.accepted_at > now() - make_interval(secs => @seconds::double precision)) AS accepted
+FROM campaign_numbers cn JOIN numbers n ON n.id = cn.number_id LEFT JOIN number_leases l ON l.number_id = n.id
+WHERE cn.campaign_id = @campaign::bigint
+ORDER BY cn.role DESC, n.id;
+
+-- name: VerifyRows :many
+-- One look at every row, by status. Each count but n is of rows that break a
+-- promise, except orphaned: those wait for their number's next owner.
+WITH booked AS MATERIALIZED (
+    SELECT x.id, x.fence, bool_or(l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now()) AS owned
+    FROM (SELECT unnest(c.ids) AS id, unnest(c.fences) AS fence, c.number_id, c.lease_id FROM claims c) x
+    LEFT JOIN number_leases l ON l.number_id = x.number_id AND l.lease_id = x.lease_id
+    GROUP BY x.id, x.fence
+)
+SELECT r.status::text AS status, count(*) AS n,
+    count(*) FILTER (WHERE (r.status = 'pending') <> (r.due_at IS NOT NULL)) AS wrong_due,
+    count(*) FILTER (WHERE p.id IS NULL) AS no_params,
+    count(*) FILTER (WHERE (r.status IN ('accepted', 'held', 'sent', 'delivered', 'read') AND r.message_id IS NULL)
+        OR (r.status < 'accepted' AND r.message_id IS NOT NULL)) AS wrong_message,
+    count(*) FILTER (WHERE (r.read_at IS NOT NULL AND r.status < 'read') OR (r.delivered_at IS NOT NULL AND r.status < 'delivered')) AS wrong_times,
+    count(*) FILTER (WHERE r.attempt < 0 OR r.attempt > c.max_attempts) AS wrong_attempts,
+    count(*) FILTER (WHERE r.status = 'sending' AND b.id IS NULL) AS stuck,
+    count(*) FILTER (WHERE r.status = 'sending' AND NOT b.owned) AS orphaned,
+    count(*) FILTER (WHERE r.status = 'unknown' AND (u.recipient_id IS NULL OR u.claim <> r.claim)) AS unlisted
+FROM campaigns c JOIN campaign_ranges g ON g.campaign_id = c.id
+JOIN recipients r ON r.id BETWEEN g.lo AND g.hi AND r.campaign_id = c.id
+LEFT JOIN recipient_params p ON p.id = r.id AND p.campaign_id = r.campaign_id
+LEFT JOIN booked b ON b.id = r.id AND b.fence = r.claim
+LEFT JOIN unknowns u ON u.recipient_id = r.id
+WHERE c.id = @campaign::bigint
+GROUP BY r.status ORDER BY r.status;
+
+-- name: VerifyTotals :one
+-- waiting comes from the due index, which knows a campaign's rows wherever they
+-- lie. doubled: a row with two living messages, that no replay explains.
+SELECT
+    (SELECT count(*) FROM campaign_ranges g JOIN recipient_params p ON p.id BETWEEN g.lo AND g.hi AND p.campaign_id = g.campaign_id
+        WHERE g.campaign_id = @campaign::bigint)::bigint AS params,
+    (SELECT count(*) FROM campaign_ranges g JOIN campaign_ranges o ON o.lo <= g.hi AND o.hi >= g.lo AND (o.campaign_id, o.lo) <> (g.campaign_id, g.lo)
+        WHERE g.campaign_id = @campaign::bigint)::bigint AS overlaps,
+    (SELECT count(*) FROM recipients r WHERE r.campaign_id = @campaign::bigint AND r.due_at IS NOT NULL)::bigint AS waiting,
+    (SELECT count(DISTINCT r.id) FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi
+        JOIN recipients r ON r.id = a.recipient_id AND r.campaign_id = g.campaign_id
+        WHERE g.campaign_id = @campaign::bigint AND a.message_id IS NOT NULL AND NOT a.failed
+          AND r.message_id <> a.message_id AND r.status <> 'failed' AND r.last_replay_id IS NULL)::bigint AS doubled,
+    (SELECT count(DISTINCT r.id) FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi
+        JOIN recipients r ON r.id = a.recipient_id AND r.campaign_id = g.campaign_id
+        WHERE g.campaign_id = @campaign::bigint AND a.message_id IS NOT NULL AND NOT a.failed
+          AND r.message_id <> a.message_id AND r.status <> 'failed' AND r.last_replay_id IS NOT NULL)::bigint AS doubled_by_replay;
+
+-- name: VerifyCounts :many
+SELECT c.status::text AS status, sum(c.n)::bigint AS n FROM campaign_counts c WHERE c.campaign_id = @campaign::bigint GROUP BY c.status;
+
+-- name: InstanceKey :one
+SELECT callback_key FROM instance;
+
+-- name: WebhookHeard :one
+-- Null: never, as far as this database knows.
+SELECT max(heard_at)::timestamptz AS heard_at FROM receivers;
