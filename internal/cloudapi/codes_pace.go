@@ -1,0 +1,60 @@
+package cloudapi
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/engine"
+)
+
+const (
+	maintenance = time.Minute      // Meta: a throughput upgrade takes up to one
+	pairWait    = time.Minute      // ten slots of the pair limit of one message in 6 s
+	capWait     = 24 * time.Hour   // Meta: earlier resends prolong the block
+	mediaWait   = 30 * time.Second // a link that fails now may work soon
+)
+
+// paceCodes ask for less, or for later.
+var paceCodes = []entry{
+	// Throttles. How much is paused differs: 130429 is a number's throughput,
+	// 80007 the business account's calls, 4 and 341 the app's, 17 and 613 the
+	// caller's, which is our token and so may be one number's or all.
+	{lo: 4, asks: pauseApp, title: "app's call limit reached", advice: "other programs of this app may be calling too"},
+	{lo: 17, asks: pauseOne, title: "user's call limit reached"},
+	{lo: 341, asks: pauseApp, title: "application limit reached"},
+	{lo: 613, asks: pauseOne, title: "call limit reached"},
+	{lo: 80007, asks: pauseWABA, title: "business account's call limit reached"},
+	{lo: 130429, asks: pauseOne, title: "number's throughput exceeded", advice: "replies count too: raise the number's headroom"},
+
+	// Maintenance of one number, documented as up to a minute, e.g. while its
+	// throughput is raised: not an outage, whatever its HTTP 500 says.
+	{lo: 131057, asks: after(pauseOne, maintenance), title: "number is in maintenance"},
+	{lo: 2494100, asks: after(pauseOne, maintenance), title: "number is in maintenance"},
+
+	// One number to one person, one message in 6 s with bursts borrowed from
+	// the future. Only this recipient waits. A campaign sends one message to
+	// each, so someone else wrote too, and a minute later is early enough.
+	{lo: 131056, asks: engine.Answer{Action: engine.Reschedule, Scope: engine.ScopePair, Throttled: true, After: pairWait}, title: "too many messages from this number to this recipient"},
+
+	// Meta's cap of marketing messages per person. Resends within 24 h
+	// prolong the block for that person (Meta, April 2026). Spends an attempt:
+	// a capped person may stay capped, and US numbers always are.
+	{lo: 131049, asks: after(reschedule, capWait), title: "recipient has had enough marketing messages", advice: "marketing to US numbers is never delivered: leave them out"},
+
+	// The service is down and says so before it takes the message: retry.
+	// Assumed not accepted; Meta guarantees nothing.
+	{lo: 2, asks: reschedule, title: "service temporarily down"},
+	{lo: 131016, asks: reschedule, title: "service temporarily unavailable"},
+	{lo: 133004, asks: reschedule, title: "server temporarily unavailable"},
+
+	// Media by link that could not be fetched: some retries are worth it.
+	{lo: 131053, asks: after(reschedule, mediaWait), title: "media could not be fetched", advice: "upload the media once and use its id"},
+
+	// Unknown failures. 131000 is documented as HTTP 500 "something went
+	// wrong", which may be after the message was taken: nobody knows, under
+	// every policy. 1 is "bad request or server fault", so its HTTP status
+	// says more: 500 is as unknown as 131000, while 400 and 503 are refusals.
+	// They are retried a few times, since the fault may be the server's; a bad
+	// request ends as dead rows with this code.
+	{lo: 131000, asks: reconcileIt, title: "unknown failure"},
+	{lo: 1, byStatus: true, asks: reschedule, title: "unknown API error", advice: "if it repeats, compare the campaign's parameters with the template"},
+}
