@@ -22,6 +22,7 @@ type compose struct {
 
 type service struct {
 	Image     string               `yaml:"image"`
+	Env       map[string]string    `yaml:"environment"`
 	Volumes   []string             `yaml:"volumes"`
 	Ports     []string             `yaml:"ports"`
 	Profiles  []string             `yaml:"profiles"`
@@ -45,6 +46,47 @@ func TestComposeFitsTheTree(t *testing.T) {
 			t.Errorf("service %s: behind a profile is %t; the simulator alone is", name, behind)
 		}
 	}
+}
+
+// TestComposeSetsWhatWeirReads fails on a variable that no command has a flag
+// for: set in vain, it would leave the default in force without a word.
+func TestComposeSetsWhatWeirReads(t *testing.T) {
+	t.Parallel()
+	var file compose
+	load(t, "../docker-compose.yml", &file)
+	flags := flagsOf(t, "../cmd/weir/*.go")
+	if len(flags) == 0 {
+		t.Fatal("found no flag with a variable: the pattern no longer fits the code")
+	}
+	for name, s := range file.Services {
+		for key := range s.Env {
+			if strings.HasPrefix(key, "WEIR_") && !flags[key] {
+				t.Errorf("service %s sets %s, which weir does not read", name, key)
+			}
+		}
+	}
+}
+
+var envTag = regexp.MustCompile(`env:"(WEIR_[A-Z_]+)`)
+
+// flagsOf returns the variables that the flags in the files of pattern take.
+func flagsOf(t *testing.T, pattern string) map[string]bool {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string]bool{}
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tag := range envTag.FindAllSubmatch(src, -1) {
+			flags[string(tag[1])] = true
+		}
+	}
+	return flags
 }
 
 // TestComposeFaultsAreFound is the negative of composeFaults.
