@@ -83,7 +83,7 @@ func guessCharset(head []byte) (charset, error) {
 	}
 	good, bad := countRunes(head)
 	switch {
-	case bad == 0 || good > bad: // a few bad bytes amid good UTF-8 are bad rows, not another encoding
+	case bad == 0 || good >= bad: // a few bad bytes amid good UTF-8 are bad rows, not another encoding
 		return charset{name: "utf-8"}, nil
 	case bytes.ContainsAny(head, "\x00") || slices.ContainsFunc(head, undefined1252):
 		return charset{}, errUnknownText

@@ -13,12 +13,6 @@ type numbers struct {
 	plans  *plans
 }
 
-// number is a phone number that was understood.
-type number struct {
-	e164      string
-	defaulted bool
-}
-
 func newNumbers(country string) (*numbers, error) {
 	region := strings.ToUpper(trim(country))
 	if region != "" && !phonenumbers.GetSupportedRegions()[region] {
@@ -43,13 +37,14 @@ func (n *numbers) read(cell string) (number, Reason, string) {
 		return number{}, why, hint
 	}
 	if d.intl {
-		if e164, ok := n.international(d.digits); ok {
-			return number{e164: e164}, "", ""
+		if r, ok := n.international(d.digits); ok {
+			return r, "", ""
 		}
 		// In a country whose prefix for calls abroad is not 00 alone (Brazil: 00 and a carrier).
 		if d.zeros && n.region != "" {
-			if e164, ok := n.national("00" + d.digits); ok {
-				return number{e164: e164, defaulted: true}, "", ""
+			if r, ok := n.national("00" + d.digits); ok {
+				r.defaulted = true
+				return r, "", ""
 			}
 		}
 		why, hint = n.diagnose(d)
@@ -58,42 +53,59 @@ func (n *numbers) read(cell string) (number, Reason, string) {
 	if n.region == "" {
 		return number{}, ReasonNoCountry, "put + and the country code in front, or name the country of such numbers with --default-country"
 	}
-	if e164, ok := n.national(d.digits); ok {
-		return number{e164: e164, defaulted: true}, "", ""
+	return n.atHome(d)
+}
+
+// atHome reads digits without + or 00. When they begin with the default country's own code the + may have been
+// forgotten, and often both readings are valid: Germany's plan has room for a landline 04915 112345678. Then a
+// mobile number wins, for it is WhatsApp's usual kind; where that does not decide, the row is refused. Other
+// countries' codes are not looked for: a slip in a national number must not become a stranger abroad.
+func (n *numbers) atHome(d dialled) (number, Reason, string) {
+	r, ok := n.national(d.digits)
+	if code := n.plans.code(n.region); strings.HasPrefix(d.digits, code) {
+		with, okWith := n.international(d.digits)
+		switch {
+		case !okWith || ok && with.e164 == r.e164 || ok && r.mobile && !with.mobile:
+		case !ok || with.mobile && !r.mobile:
+			r, ok = with, true
+		default:
+			return number{}, ReasonAmbiguous, fmt.Sprintf("with or without its first digits %s it is a number of %s: write it with +", code, n.region)
+		}
 	}
-	why, hint = n.diagnose(d)
-	return number{}, why, hint
+	if !ok {
+		why, hint := n.diagnose(d)
+		return number{}, why, hint
+	}
+	r.defaulted = true
+	return r, "", ""
 }
 
 // international reads digits that begin with a country code.
-func (n *numbers) international(digits string) (string, bool) {
-	if e164, v := n.plans.international(digits); v != unsure {
-		return e164, v == valid
+func (n *numbers) international(digits string) (number, bool) {
+	if r, v := n.plans.international(digits); v != unsure {
+		return r, v == valid
 	}
 	return parseSlowly("+"+digits, "")
 }
 
-// national reads digits as they are dialled in the default country. Where that makes no valid number and they
-// begin with that country's own code, the + was forgotten. Other countries' codes are not looked for: a slip in
-// a national number must not become a stranger abroad.
-func (n *numbers) national(digits string) (string, bool) {
-	e164, v := n.plans.national(digits, n.region)
-	ok := v == valid
-	if v == unsure {
-		e164, ok = parseSlowly(digits, n.region)
+// national reads digits as they are dialled in the default country.
+func (n *numbers) national(digits string) (number, bool) {
+	if r, v := n.plans.national(digits, n.region); v != unsure {
+		return r, v == valid
 	}
-	if !ok && strings.HasPrefix(digits, n.plans.code(n.region)) {
-		return n.international(digits)
-	}
-	return e164, ok
+	return parseSlowly(digits, n.region)
 }
 
-func parseSlowly(s, region string) (string, bool) {
+func parseSlowly(s, region string) (number, bool) {
 	p, err := phonenumbers.Parse(s, region)
 	if err != nil || !phonenumbers.IsValidNumber(p) {
-		return "", false
+		return number{}, false
 	}
-	return phonenumbers.Format(p, phonenumbers.E164), true
+	kind := phonenumbers.GetNumberType(p)
+	return number{
+		e164:   phonenumbers.Format(p, phonenumbers.E164),
+		mobile: kind == phonenumbers.MOBILE || kind == phonenumbers.FIXED_LINE_OR_MOBILE,
+	}, true
 }
 
 const checkDigits = "check the digits, and the country code behind the +"

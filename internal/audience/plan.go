@@ -23,6 +23,13 @@ type plans struct {
 	compiled sync.Map // country code → []*plan, as the file needs them
 }
 
+// number is a phone number that was understood.
+type number struct {
+	e164      string
+	mobile    bool // it may be a mobile phone's
+	defaulted bool // the default country decided how it was read
+}
+
 // verdict is what plans knows of a number.
 type verdict uint8
 
@@ -58,7 +65,7 @@ func (p *plans) code(region string) string {
 }
 
 // international reads digits that begin with a country code.
-func (p *plans) international(digits string) (string, verdict) {
+func (p *plans) international(digits string) (number, verdict) {
 	for n := 1; n <= 3 && n < len(digits); n++ {
 		code, err := strconv.Atoi(digits[:n])
 		if err != nil || digits[0] == '0' || !p.codes[code] {
@@ -66,28 +73,28 @@ func (p *plans) international(digits string) (string, verdict) {
 		}
 		owners := p.owners(code)
 		if len(owners) == 0 {
-			return "", unsure
+			return number{}, unsure
 		}
 		nsn, sure := owners[0].trimPrefix(digits[n:])
 		if !sure {
-			return "", unsure
+			return number{}, unsure
 		}
 		return p.judge(digits[:n], nsn, owners)
 	}
-	return "", unsure
+	return number{}, unsure
 }
 
 // national reads digits as they are dialled in a region.
-func (p *plans) national(digits, region string) (string, verdict) {
+func (p *plans) national(digits, region string) (number, verdict) {
 	home, owners := p.home(region)
 	if home == nil || home.abroad.MatchString(digits) {
-		return "", unsure
+		return number{}, unsure
 	}
 	code, rules, nsn := p.code(region), home, digits
 	if rest, ok := strings.CutPrefix(digits, code); ok {
 		stripped, sure := home.strip(rest)
 		if !sure {
-			return "", unsure
+			return number{}, unsure
 		}
 		if !home.general.re.MatchString(digits) && home.general.re.MatchString(stripped) || home.length(digits) == tooLong {
 			rules, nsn = owners[0], stripped
@@ -95,15 +102,15 @@ func (p *plans) national(digits, region string) (string, verdict) {
 	}
 	nsn, sure := rules.trimPrefix(nsn)
 	if !sure {
-		return "", unsure
+		return number{}, unsure
 	}
 	return p.judge(code, nsn, owners)
 }
 
 // judge decides whether a number within a country code belongs to one of the countries that share the code.
-func (p *plans) judge(code, nsn string, owners []*plan) (string, verdict) {
+func (p *plans) judge(code, nsn string, owners []*plan) (number, verdict) {
 	if len(nsn) < 2 || len(nsn) > 17 {
-		return "", unsure
+		return number{}, unsure
 	}
 	for _, o := range owners {
 		if o.leading != nil && len(owners) > 1 {
@@ -111,14 +118,14 @@ func (p *plans) judge(code, nsn string, owners []*plan) (string, verdict) {
 				continue
 			}
 			if !o.valid(nsn) { // the library looks no further
-				return "", invalid
+				return number{}, invalid
 			}
 		} else if !o.valid(nsn) {
 			continue
 		}
-		return "+" + code + nsn, valid
+		return number{e164: "+" + code + nsn, mobile: o.mobile.match(nsn)}, valid
 	}
-	return "", invalid
+	return number{}, invalid
 }
 
 // owners returns the plans of all regions with a calling code; the first one's prefixes count.
@@ -152,7 +159,8 @@ func (p *plans) home(region string) (home *plan, owners []*plan) {
 type plan struct {
 	region    string
 	general   pattern
-	types     []pattern // a valid number matches the general pattern and one of these
+	mobile    pattern
+	types     []pattern // the other types: a valid number matches the general pattern and one of the types
 	leading   *regexp.Regexp
 	prefix    *regexp.Regexp // what is dialled before a national number; nil for none
 	abroad    *regexp.Regexp // what is dialled before a country code
@@ -171,13 +179,14 @@ func compile(m *phonenumbers.PhoneMetadata) *plan {
 	p := &plan{
 		region:    m.GetId(),
 		general:   compilePattern(m.GetGeneralDesc()),
+		mobile:    compilePattern(m.GetMobile()),
 		transform: m.GetNationalPrefixTransformRule() != "",
 		abroad:    regexp.MustCompile("^(?:" + m.GetInternationalPrefix() + ")"),
 		lengths:   m.GetGeneralDesc().GetPossibleLength(),
 		local:     m.GetGeneralDesc().GetPossibleLengthLocalOnly(),
 	}
 	for _, desc := range []*phonenumbers.PhoneNumberDesc{
-		m.GetMobile(), m.GetFixedLine(), m.GetVoip(), m.GetTollFree(), m.GetPremiumRate(),
+		m.GetFixedLine(), m.GetVoip(), m.GetTollFree(), m.GetPremiumRate(),
 		m.GetSharedCost(), m.GetPersonalNumber(), m.GetPager(), m.GetUan(), m.GetVoicemail(),
 	} {
 		if desc.GetNationalNumberPattern() != "" {
@@ -205,7 +214,8 @@ func (d pattern) match(nsn string) bool {
 }
 
 func (p *plan) valid(nsn string) bool {
-	return p.general.match(nsn) && slices.ContainsFunc(p.types, func(d pattern) bool { return d.match(nsn) })
+	return p.general.match(nsn) &&
+		(p.mobile.match(nsn) || slices.ContainsFunc(p.types, func(d pattern) bool { return d.match(nsn) }))
 }
 
 // trimPrefix takes the national prefix off where what is left can be a number of the region.

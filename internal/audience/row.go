@@ -37,6 +37,7 @@ const (
 	ReasonDigitsLost     Reason = "phone digits lost"
 	ReasonNoCountry      Reason = "no country code"
 	ReasonUnknownCountry Reason = "unknown country code"
+	ReasonAmbiguous      Reason = "two readings"
 	ReasonPhoneShort     Reason = "phone too short"
 	ReasonPhoneLong      Reason = "phone too long"
 	ReasonPhoneInvalid   Reason = "no such phone number"

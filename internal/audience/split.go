@@ -103,7 +103,7 @@ func (s *splitter) scan(w []byte) (int, error) {
 		switch s.state {
 		case inPlain:
 			n := s.plainRun(w[i:])
-			s.store(w[i:i+n]...)
+			s.store(w[i : i+n]...)
 			i += n
 			if i < len(w) {
 				s.separator(w[i])
