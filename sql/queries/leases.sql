@@ -57,3 +57,42 @@ WITH gone AS (
 )
 INSERT INTO lease_events (number_id, lease_id, holder, kind)
 SELECT number_id, lease_id, holder, 'release' FROM gone;
+
+-- name: WorkCampaigns :many
+-- What this number may claim from now: the claim statement's own gates, so that
+-- no turn goes to a campaign or a zone that would give nothing.
+SELECT c.id, c.priority, c.max_attempts, c.template, c.language, c.category, c.params,
+    array_agg(z.zone ORDER BY z.zone)::smallint[] AS zones
+FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
+JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
+WHERE cn.number_id = @number::text AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
+GROUP BY c.id ORDER BY c.priority DESC, c.id;
+
+-- name: PauseNumbers :execrows
+-- A throttle of the number, of its account, or of the app behind every number.
+-- A pause never shortens a longer one.
+WITH hit AS MATERIALIZED (
+    SELECT n.id FROM numbers n
+    WHERE CASE @reach::text WHEN 'app' THEN true
+        WHEN 'waba' THEN n.waba_id = (SELECT o.waba_id FROM numbers o WHERE o.id = @number::text)
+        ELSE n.id = @number::text END
+    ORDER BY n.id FOR NO KEY UPDATE OF n
+)
+UPDATE numbers n SET paused_until = greatest(n.paused_until, now() + make_interval(secs => @pause_seconds::double precision))
+FROM hit WHERE n.id = hit.id;
+
+-- name: HaltNumbers :execrows
+-- Until an operator acts. The first reason stands: it is what went wrong.
+WITH hit AS MATERIALIZED (
+    SELECT n.id FROM numbers n
+    WHERE CASE @reach::text WHEN 'app' THEN true
+        WHEN 'waba' THEN n.waba_id = (SELECT o.waba_id FROM numbers o WHERE o.id = @number::text)
+        ELSE n.id = @number::text END
+    ORDER BY n.id FOR NO KEY UPDATE OF n
+)
+UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN @reason::text ELSE coalesce(n.stop_reason, @reason::text) END
+FROM hit WHERE n.id = hit.id;
+
+-- name: HaltCampaign :execrows
+UPDATE campaigns SET state = 'paused', state_reason = @reason::text, control_version = control_version + 1
+WHERE id = @campaign::bigint AND state = 'running';

@@ -119,6 +119,51 @@ func (q *Queries) EnsureLease(ctx context.Context, db DBTX, number string) error
 	return err
 }
 
+const haltCampaign = `-- name: HaltCampaign :execrows
+UPDATE campaigns SET state = 'paused', state_reason = $1::text, control_version = control_version + 1
+WHERE id = $2::bigint AND state = 'running'
+`
+
+type HaltCampaignParams struct {
+	Reason   string
+	Campaign int64
+}
+
+func (q *Queries) HaltCampaign(ctx context.Context, db DBTX, arg *HaltCampaignParams) (int64, error) {
+	result, err := db.Exec(ctx, haltCampaign, arg.Reason, arg.Campaign)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const haltNumbers = `-- name: HaltNumbers :execrows
+WITH hit AS MATERIALIZED (
+    SELECT n.id FROM numbers n
+    WHERE CASE $2::text WHEN 'app' THEN true
+        WHEN 'waba' THEN n.waba_id = (SELECT o.waba_id FROM numbers o WHERE o.id = $3::text)
+        ELSE n.id = $3::text END
+    ORDER BY n.id FOR NO KEY UPDATE OF n
+)
+UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $1::text ELSE coalesce(n.stop_reason, $1::text) END
+FROM hit WHERE n.id = hit.id
+`
+
+type HaltNumbersParams struct {
+	Reason string
+	Reach  string
+	Number string
+}
+
+// Until an operator acts. The first reason stands: it is what went wrong.
+func (q *Queries) HaltNumbers(ctx context.Context, db DBTX, arg *HaltNumbersParams) (int64, error) {
+	result, err := db.Exec(ctx, haltNumbers, arg.Reason, arg.Reach, arg.Number)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const heartbeat = `-- name: Heartbeat :many
 WITH mine AS (
     SELECT unnest($2::text[]) AS number_id, unnest($3::text[])::uuid AS lease_id
@@ -164,6 +209,34 @@ func (q *Queries) Heartbeat(ctx context.Context, db DBTX, arg *HeartbeatParams) 
 	return items, nil
 }
 
+const pauseNumbers = `-- name: PauseNumbers :execrows
+WITH hit AS MATERIALIZED (
+    SELECT n.id FROM numbers n
+    WHERE CASE $2::text WHEN 'app' THEN true
+        WHEN 'waba' THEN n.waba_id = (SELECT o.waba_id FROM numbers o WHERE o.id = $3::text)
+        ELSE n.id = $3::text END
+    ORDER BY n.id FOR NO KEY UPDATE OF n
+)
+UPDATE numbers n SET paused_until = greatest(n.paused_until, now() + make_interval(secs => $1::double precision))
+FROM hit WHERE n.id = hit.id
+`
+
+type PauseNumbersParams struct {
+	PauseSeconds float64
+	Reach        string
+	Number       string
+}
+
+// A throttle of the number, of its account, or of the app behind every number.
+// A pause never shortens a longer one.
+func (q *Queries) PauseNumbers(ctx context.Context, db DBTX, arg *PauseNumbersParams) (int64, error) {
+	result, err := db.Exec(ctx, pauseNumbers, arg.PauseSeconds, arg.Reach, arg.Number)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const releaseLease = `-- name: ReleaseLease :execrows
 WITH gone AS (
     UPDATE number_leases SET released = true, expires_at = now()
@@ -185,4 +258,55 @@ func (q *Queries) ReleaseLease(ctx context.Context, db DBTX, arg *ReleaseLeasePa
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const workCampaigns = `-- name: WorkCampaigns :many
+SELECT c.id, c.priority, c.max_attempts, c.template, c.language, c.category, c.params,
+    array_agg(z.zone ORDER BY z.zone)::smallint[] AS zones
+FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
+JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
+WHERE cn.number_id = $1::text AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
+GROUP BY c.id ORDER BY c.priority DESC, c.id
+`
+
+type WorkCampaignsRow struct {
+	ID          int64
+	Priority    int32
+	MaxAttempts int32
+	Template    string
+	Language    string
+	Category    string
+	Params      []byte
+	Zones       []int16
+}
+
+// What this number may claim from now: the claim statement's own gates, so that
+// no turn goes to a campaign or a zone that would give nothing.
+func (q *Queries) WorkCampaigns(ctx context.Context, db DBTX, number string) ([]WorkCampaignsRow, error) {
+	rows, err := db.Query(ctx, workCampaigns, number)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WorkCampaignsRow
+	for rows.Next() {
+		var i WorkCampaignsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Priority,
+			&i.MaxAttempts,
+			&i.Template,
+			&i.Language,
+			&i.Category,
+			&i.Params,
+			&i.Zones,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

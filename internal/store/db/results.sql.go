@@ -30,7 +30,7 @@ WITH result AS (
                       ELSE now() + m.delay_ms * interval '1 millisecond' END,
         attempt = r.attempt - CASE WHEN m.refund THEN 1 ELSE 0 END,
         message_id = coalesce(r.message_id, nullif(m.message_id, '')),
-        error_code = CASE WHEN m.status IN ('accepted', 'held') THEN r.error_code ELSE coalesce(nullif(m.code, 0), r.error_code) END,
+        error_code = CASE WHEN m.status IN ('accepted', 'held') THEN NULL ELSE coalesce(nullif(m.code, 0), r.error_code) END,
         accepted_at = CASE WHEN m.status IN ('accepted', 'held') THEN coalesce(r.accepted_at, now()) ELSE r.accepted_at END,
         failed_at = CASE WHEN m.status = 'failed' THEN now() ELSE r.failed_at END
     FROM mine m
@@ -40,15 +40,19 @@ WITH result AS (
     INSERT INTO attempts (recipient_id, claim, number_id, code, title, failed)
     SELECT id, claim, number_id, nullif(code, 0), nullif(title, ''), result = 'failed' FROM moved
     WHERE result NOT IN ('accepted', 'held') AND NOT keep_due
-    ON CONFLICT (recipient_id, claim) DO UPDATE SET at = now(), code = excluded.code, title = excluded.title, failed = attempts.failed OR excluded.failed
+    ON CONFLICT (recipient_id, claim) DO UPDATE SET at = now(), code = coalesce(excluded.code, attempts.code),
+        title = coalesce(excluded.title, attempts.title), failed = attempts.failed OR excluded.failed
 ), doubted AS (
     INSERT INTO unknowns (recipient_id, claim) SELECT id, claim FROM moved WHERE status = 'unknown'
     ON CONFLICT (recipient_id) DO UPDATE SET claim = excluded.claim, since = excluded.since
 ), known AS (
     DELETE FROM unknowns u USING moved WHERE u.recipient_id = moved.id AND moved.was = 'unknown' AND moved.status <> 'unknown'
-), heard AS (
-    INSERT INTO number_traffic (number_id, accepted_at) SELECT number_id, now() FROM moved WHERE result IN ('accepted', 'held') GROUP BY number_id
-    ON CONFLICT (number_id) DO UPDATE SET accepted_at = greatest(number_traffic.accepted_at, excluded.accepted_at)
+), heard AS (   -- a status that beat this result was heard of a message accepted now
+    INSERT INTO number_traffic (number_id, accepted_at, heard_at)
+    SELECT number_id, now(), CASE WHEN bool_or(was >= 'sent') THEN now() ELSE '-infinity' END
+    FROM moved WHERE result IN ('accepted', 'held') AND number_id IS NOT NULL GROUP BY number_id ORDER BY number_id
+    ON CONFLICT (number_id) DO UPDATE SET accepted_at = greatest(number_traffic.accepted_at, excluded.accepted_at),
+        heard_at = greatest(number_traffic.heard_at, excluded.heard_at)
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT campaign_id, s, sum(d) FROM (

@@ -16,46 +16,51 @@ WITH news AS (
         unnest($7::bigint[]) AS sent_ms, unnest($8::bigint[]) AS delivered_ms,
         unnest($9::bigint[]) AS read_ms, unnest($10::bigint[]) AS failed_ms
 ), seen AS MATERIALIZED (
-    SELECT n.id, n.claim, n.status, n.message_id, n.code, n.title, n.sent_ms, n.delivered_ms, n.read_ms, n.failed_ms, r.campaign_id, r.number_id, r.status AS was, r.claim AS row_claim, r.message_id AS shown,
+    SELECT n.id, n.claim, n.status, n.message_id, n.code, n.title, n.sent_ms, n.delivered_ms, n.read_ms, n.failed_ms, r.campaign_id, r.number_id, r.accepted_at, r.status AS was, r.claim AS row_claim, r.message_id AS shown,
         r.message_id IS NOT DISTINCT FROM n.message_id AS same, coalesce(own.failed, false) AS noted,
         (SELECT a.message_id FROM attempts a WHERE a.recipient_id = n.id AND a.claim <> n.claim
             AND a.message_id IS NOT NULL AND NOT a.failed ORDER BY a.claim LIMIT 1) AS living
     FROM news n JOIN recipients r ON r.id = n.id LEFT JOIN attempts own ON own.recipient_id = n.id AND own.claim = n.claim
 ), judged AS MATERIALIZED (
-    SELECT id, claim, status, message_id, code, title, sent_ms, delivered_ms, read_ms, failed_ms, campaign_id, number_id, was, row_claim, shown, same, noted, living, CASE
+    SELECT id, claim, status, message_id, code, title, sent_ms, delivered_ms, read_ms, failed_ms, campaign_id, number_id, accepted_at, was, row_claim, shown, same, noted, living, status = 'failed' AND NOT (same AND was >= 'delivered') AS fails, CASE
         WHEN status <> 'failed' AND noted AND status < 'delivered' THEN 'ignore'
         WHEN status = 'failed' AND NOT same AND (claim < row_claim OR shown IS NOT NULL) THEN 'note'
-        WHEN status = 'failed' AND living IS NOT NULL THEN 'yield'
+        WHEN status = 'failed' AND living IS NOT NULL AND was < 'delivered' THEN 'yield'
         WHEN same OR (shown IS NULL AND was <> 'failed') THEN 'move'
         ELSE 'other' END AS verdict
     FROM seen
 ), moved AS (
     UPDATE recipients r SET
-        status = CASE j.verdict WHEN 'yield' THEN r.status
-                      WHEN 'other' THEN CASE WHEN r.status = 'failed' THEN j.status ELSE greatest(r.status, j.status) END
+        status = CASE WHEN j.verdict = 'yield' THEN r.status
+                      WHEN j.verdict = 'other' AND r.status = 'failed' THEN j.status
                       ELSE greatest(r.status, j.status) END,
         due_at = CASE WHEN j.verdict = 'yield' THEN r.due_at END,
         message_id = CASE WHEN j.verdict = 'yield' THEN j.living WHEN j.verdict = 'move' OR r.status = 'failed' THEN j.message_id ELSE r.message_id END,
-        error_code = CASE WHEN j.verdict = 'move' AND j.status = 'failed' AND j.status > r.status THEN nullif(j.code, 0)
-                          WHEN j.verdict = 'other' AND r.status = 'failed' THEN NULL ELSE r.error_code END,
+        error_code = CASE WHEN j.status <> 'failed' OR j.verdict = 'yield' THEN NULL
+                          WHEN j.status > r.status THEN nullif(j.code, 0) ELSE r.error_code END,
         accepted_at = CASE WHEN j.status IN ('accepted', 'held') THEN coalesce(r.accepted_at, now()) ELSE r.accepted_at END,
         sent_at = least(r.sent_at, to_timestamp(nullif(j.sent_ms, 0) / 1000.0)),
         delivered_at = least(r.delivered_at, to_timestamp(nullif(j.delivered_ms, 0) / 1000.0)),
         read_at = least(r.read_at, to_timestamp(nullif(j.read_ms, 0) / 1000.0)),
-        failed_at = CASE WHEN j.verdict = 'move' AND j.status = 'failed' THEN least(r.failed_at, to_timestamp(nullif(j.failed_ms, 0) / 1000.0)) ELSE r.failed_at END
+        failed_at = CASE WHEN j.verdict = 'move' THEN least(r.failed_at, to_timestamp(nullif(j.failed_ms, 0) / 1000.0)) ELSE r.failed_at END
     FROM judged j
     WHERE r.id = j.id AND j.verdict IN ('move', 'other', 'yield')
     RETURNING r.id, r.campaign_id, r.status, j.was
 ), noted AS (   -- every failure keeps its code and title; every other message is a duplicate, kept and counted
     INSERT INTO attempts (recipient_id, claim, number_id, code, title, message_id, failed)
-    SELECT id, claim, number_id, nullif(code, 0), nullif(title, ''), nullif(message_id, ''), status = 'failed' FROM judged
-    WHERE status = 'failed' OR (noted AND status >= 'delivered') OR (verdict = 'other' AND shown IS NOT NULL)
+    SELECT id, claim, number_id, nullif(code, 0), nullif(title, ''), nullif(message_id, ''), fails FROM judged
+    WHERE status = 'failed' OR failed_ms <> 0 OR (noted AND status >= 'delivered') OR (verdict = 'other' AND shown IS NOT NULL)
     ON CONFLICT (recipient_id, claim) DO UPDATE SET
         code = coalesce(excluded.code, attempts.code), title = coalesce(excluded.title, attempts.title),
         message_id = coalesce(excluded.message_id, attempts.message_id),
         failed = excluded.failed
 ), known AS (
     DELETE FROM unknowns u USING moved WHERE u.recipient_id = moved.id AND moved.was = 'unknown' AND moved.status <> 'unknown'
+), heard AS (
+    INSERT INTO number_traffic (number_id, heard_at)
+    SELECT number_id, max(accepted_at) FROM judged
+    WHERE same AND status >= 'sent' AND number_id IS NOT NULL AND accepted_at IS NOT NULL GROUP BY number_id ORDER BY number_id
+    ON CONFLICT (number_id) DO UPDATE SET heard_at = greatest(number_traffic.heard_at, excluded.heard_at)
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT campaign_id, s, sum(d) FROM (
@@ -92,6 +97,8 @@ type ApplyEvidenceRow struct {
 //	yield   failed about the row's message while another message lives: the row takes the living one
 //	move    about the row's message, or its first word: rank decides
 //	other   a living word about another message: it replaces failed, else rank decides
+//
+// A message that was delivered lives, whatever is said of it later.
 func (q *Queries) ApplyEvidence(ctx context.Context, db DBTX, arg *ApplyEvidenceParams) ([]ApplyEvidenceRow, error) {
 	rows, err := db.Query(ctx, applyEvidence,
 		arg.Ids,
@@ -134,11 +141,11 @@ WITH news AS (
         to_timestamp(nullif(n.sent_ms, 0) / 1000.0) AS sent_at, to_timestamp(nullif(n.delivered_ms, 0) / 1000.0) AS delivered_at,
         to_timestamp(nullif(n.read_ms, 0) / 1000.0) AS read_at
     FROM news n JOIN recipients r ON r.id = n.id
-    WHERE n.status <> 'failed'
-      AND (r.message_id = n.message_id OR (r.message_id IS NULL AND r.claim = n.claim AND r.status <> 'failed'))
+    WHERE n.status <> 'failed' AND r.status <> 'failed'
+      AND (r.message_id = n.message_id OR (r.message_id IS NULL AND r.claim = n.claim))
     ORDER BY r.id FOR NO KEY UPDATE OF r
 ), moved AS (
-    UPDATE recipients r SET status = greatest(r.status, m.status), due_at = NULL, message_id = m.message_id,
+    UPDATE recipients r SET status = greatest(r.status, m.status), due_at = NULL, message_id = m.message_id, error_code = NULL,
         sent_at = least(r.sent_at, m.sent_at), delivered_at = least(r.delivered_at, m.delivered_at), read_at = least(r.read_at, m.read_at)
     FROM mine m
     WHERE r.id = m.id AND (m.status > r.status OR r.message_id IS NULL
@@ -146,9 +153,10 @@ WITH news AS (
     RETURNING r.id, r.campaign_id, r.number_id, r.status, r.accepted_at, m.was
 ), known AS (
     DELETE FROM unknowns u USING moved WHERE u.recipient_id = moved.id AND moved.was = 'unknown'
-), heard AS (
-    INSERT INTO number_traffic (number_id, heard_at) SELECT number_id, max(accepted_at) FROM moved
-        WHERE number_id IS NOT NULL AND accepted_at IS NOT NULL GROUP BY number_id ORDER BY number_id
+), heard AS (   -- only what is news: the row of a number is locked by every writer that touches it
+    INSERT INTO number_traffic (number_id, heard_at)
+    SELECT m.number_id, max(m.accepted_at) FROM moved m LEFT JOIN number_traffic t ON t.number_id = m.number_id
+    WHERE m.number_id IS NOT NULL AND m.accepted_at > coalesce(t.heard_at, '-infinity') GROUP BY m.number_id ORDER BY m.number_id
     ON CONFLICT (number_id) DO UPDATE SET heard_at = greatest(number_traffic.heard_at, excluded.heard_at)
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
@@ -177,8 +185,9 @@ type ApplyStatusesRow struct {
 // What the platform says of messages. Rank folds within one message; two
 // messages of one row are never compared by rank.
 // The common case, race-free without a look at attempts: a living word about
-// the message the row shows, or about its current claim while it shows none.
-// Whatever is not returned goes to ApplyEvidence. One row per recipient.
+// the message the row shows, or about its current claim while it shows none,
+// unless the row shows failed. Whatever is not returned goes to ApplyEvidence.
+// One row per recipient.
 func (q *Queries) ApplyStatuses(ctx context.Context, db DBTX, arg *ApplyStatusesParams) ([]ApplyStatusesRow, error) {
 	rows, err := db.Query(ctx, applyStatuses,
 		arg.Ids,
@@ -207,6 +216,91 @@ func (q *Queries) ApplyStatuses(ctx context.Context, db DBTX, arg *ApplyStatuses
 	return items, nil
 }
 
+const dropUnmatched = `-- name: DropUnmatched :execrows
+DELETE FROM webhook_events WHERE kind = 'unmatched' AND applied_at IS NULL AND at <= now() - interval '7 days'
+`
+
+// Nothing will place them any more, and they hold phone numbers.
+func (q *Queries) DropUnmatched(ctx context.Context, db DBTX) (int64, error) {
+	result, err := db.Exec(ctx, dropUnmatched)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const findMessages = `-- name: FindMessages :many
+WITH asked AS (
+    SELECT unnest($1::int[]) AS key, unnest($2::text[]) AS phone, unnest($3::text[]) AS message_id
+)
+SELECT DISTINCT ON (a.key) a.key::int AS key, r.id, coalesce(k.claim, CASE WHEN EXISTS (
+        SELECT FROM attempts o WHERE o.recipient_id = r.id AND o.claim = r.claim AND o.message_id <> a.message_id)
+    THEN r.claim - 1 ELSE r.claim END)::int AS claim
+FROM asked a
+JOIN recipient_params p ON p.phone = a.phone COLLATE "C"
+JOIN recipients r ON r.id = p.id
+LEFT JOIN attempts k ON k.recipient_id = r.id AND k.message_id = a.message_id
+WHERE r.message_id = a.message_id OR k.message_id IS NOT NULL
+ORDER BY a.key, r.id, k.claim
+`
+
+type FindMessagesParams struct {
+	Keys       []int32
+	Phones     []string
+	MessageIds []string
+}
+
+type FindMessagesRow struct {
+	Key   int32
+	ID    int64
+	Claim int32
+}
+
+// Statuses without a callback id of ours, found by phone and message id; ids
+// that only attempts remembers count too. A row shows the message of its
+// current claim unless attempts says that the current claim had another.
+func (q *Queries) FindMessages(ctx context.Context, db DBTX, arg *FindMessagesParams) ([]FindMessagesRow, error) {
+	rows, err := db.Query(ctx, findMessages, arg.Keys, arg.Phones, arg.MessageIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindMessagesRow
+	for rows.Next() {
+		var i FindMessagesRow
+		if err := rows.Scan(&i.Key, &i.ID, &i.Claim); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const keepEvents = `-- name: KeepEvents :exec
+INSERT INTO webhook_events (kind, waba_id, number_id, body)
+SELECT unnest($1::text[]), nullif(unnest($2::text[]), ''), nullif(unnest($3::text[]), ''), unnest($4::text[])::jsonb
+`
+
+type KeepEventsParams struct {
+	Kinds    []string
+	Accounts []string
+	Numbers  []string
+	Bodies   []string
+}
+
+func (q *Queries) KeepEvents(ctx context.Context, db DBTX, arg *KeepEventsParams) error {
+	_, err := db.Exec(ctx, keepEvents,
+		arg.Kinds,
+		arg.Accounts,
+		arg.Numbers,
+		arg.Bodies,
+	)
+	return err
+}
+
 const lockRecipients = `-- name: LockRecipients :exec
 SELECT FROM recipients r WHERE r.id = ANY ($1::bigint[]) ORDER BY r.id FOR NO KEY UPDATE
 `
@@ -216,4 +310,50 @@ SELECT FROM recipients r WHERE r.id = ANY ($1::bigint[]) ORDER BY r.id FOR NO KE
 func (q *Queries) LockRecipients(ctx context.Context, db DBTX, ids []int64) error {
 	_, err := db.Exec(ctx, lockRecipients, ids)
 	return err
+}
+
+const markPlaced = `-- name: MarkPlaced :exec
+UPDATE webhook_events SET applied_at = now() WHERE id = ANY ($1::bigint[]) AND applied_at IS NULL
+`
+
+func (q *Queries) MarkPlaced(ctx context.Context, db DBTX, ids []int64) error {
+	_, err := db.Exec(ctx, markPlaced, ids)
+	return err
+}
+
+const unmatchedPage = `-- name: UnmatchedPage :many
+SELECT id, body FROM webhook_events
+WHERE kind = 'unmatched' AND applied_at IS NULL AND at > now() - interval '7 days' AND id > $1
+ORDER BY id LIMIT $2
+`
+
+type UnmatchedPageParams struct {
+	After int64
+	Page  int32
+}
+
+type UnmatchedPageRow struct {
+	ID   int64
+	Body []byte
+}
+
+// Statuses that found no recipient and are still worth a try.
+func (q *Queries) UnmatchedPage(ctx context.Context, db DBTX, arg *UnmatchedPageParams) ([]UnmatchedPageRow, error) {
+	rows, err := db.Query(ctx, unmatchedPage, arg.After, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnmatchedPageRow
+	for rows.Next() {
+		var i UnmatchedPageRow
+		if err := rows.Scan(&i.ID, &i.Body); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/store/db"
+)
+
+// Claim takes at most ask.Free due recipients, never more than 500. What it
+// finds opted out it settles and returns as Suppressed. Nothing comes back
+// when a gate is closed; which one, the statement does not say.
+func (s *Store) Claim(ctx context.Context, ask engine.Ask) ([]engine.Recipient, error) {
+	p := &db.ClaimRecipientsParams{
+		Number: ask.Lease.Number, Lease: ask.Lease.ID, Seq: ask.Seq, Free: int32(min(max(ask.Free, 0), 500)), Probe: ask.Probe,
+	}
+	for i, slice := range ask.Slices {
+		p.Campaigns = append(p.Campaigns, slice.Campaign)
+		p.Zones = append(p.Zones, slice.Zone)
+		p.Shares = append(p.Shares, int32(min(max(slice.Share, 0), 500)))
+		p.Turns = append(p.Turns, int32(i))
+	}
+	var rows []db.ClaimRecipientsRow
+	err := again(func() (err error) {
+		rows, err = s.q.ClaimRecipients(ctx, s.pool, p)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim recipients: %w", err)
+	}
+	taken := make([]engine.Recipient, len(rows))
+	for i, r := range rows {
+		taken[i] = engine.Recipient{
+			ID: r.ID, Campaign: r.CampaignID, Claim: r.Claim, Attempt: int(r.Attempt), Due: r.DueAt.Time,
+			Phone: r.Phone, Values: r.Params, Suppressed: r.Status == engine.Suppressed.String(),
+		}
+	}
+	return taken, nil
+}
+
+// GiveBack returns the rows of burned claim calls to pending, with their old
+// due time and their attempt, and says how many. A call that has not committed
+// yet gives nothing back: ask again later, and before the lease is released.
+func (s *Store) GiveBack(ctx context.Context, lease engine.LeaseID, seqs []int64) (int, error) {
+	if len(seqs) == 0 {
+		return 0, nil
+	}
+	return s.moved("give back claims", func() (int64, error) {
+		return s.q.GiveBackClaims(ctx, s.pool, &db.GiveBackClaimsParams{Number: lease.Number, Lease: lease.ID, Seqs: seqs})
+	})
+}
+
+// Reclaim turns what other leases of this number left claimed into unknown and
+// says how many rows it turned.
+func (s *Store) Reclaim(ctx context.Context, lease engine.LeaseID) (int, error) {
+	return s.moved("reclaim recipients", func() (int64, error) {
+		return s.q.ReclaimRecipients(ctx, s.pool, &db.ReclaimRecipientsParams{Number: lease.Number, Lease: lease.ID})
+	})
+}
+
+// moved runs a statement that counts the rows it moved.
+func (s *Store) moved(what string, statement func() (int64, error)) (n int, err error) {
+	err = again(func() error {
+		moved, err := statement()
+		n = int(moved)
+		return err
+	})
+	return n, wrap(what, err)
+}

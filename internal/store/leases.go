@@ -1,0 +1,163 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/store/db"
+)
+
+var (
+	_ engine.Store       = (*Store)(nil)
+	_ engine.StatusStore = (*Store)(nil)
+)
+
+// Candidates lists the numbers that need an owner, by id, those with a living
+// lease too: a bidder must have watched a lease stand still before it bids.
+func (s *Store) Candidates(ctx context.Context) ([]engine.Candidate, error) {
+	rows, err := s.q.Candidates(ctx, s.pool)
+	if err != nil {
+		return nil, fmt.Errorf("list numbers that need an owner: %w", err)
+	}
+	candidates := make([]engine.Candidate, len(rows))
+	for i, r := range rows {
+		candidates[i] = engine.Candidate{
+			Number: r.NumberID, LeaseID: r.LeaseID, Beats: r.Hb, Holder: r.Holder,
+			Free: r.Free, Expired: duration(r.ExpiredSeconds),
+		}
+	}
+	return candidates, nil
+}
+
+// Acquire takes a lease or answers engine.ErrLeaseTaken. It waits for a claim
+// of the old owner that is under way.
+func (s *Store) Acquire(ctx context.Context, bid engine.Bid) (engine.Grant, error) {
+	if err := s.q.EnsureLease(ctx, s.pool, bid.Seen.Number); err != nil {
+		return engine.Grant{}, fmt.Errorf("make lease row: %w", err)
+	}
+	row, err := s.q.AcquireLease(ctx, s.pool, &db.AcquireLeaseParams{
+		Number: bid.Seen.Number, Node: bid.Node, SeenLease: bid.Seen.LeaseID, SeenHb: bid.Seen.Beats,
+		TtlSeconds: bid.TTL.Seconds(), QuarantineSeconds: bid.Quarantine.Seconds(),
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return engine.Grant{}, engine.ErrLeaseTaken
+	}
+	if err != nil {
+		return engine.Grant{}, fmt.Errorf("acquire lease: %w", err)
+	}
+	return engine.Grant{
+		Lease: engine.LeaseID{Number: bid.Seen.Number, ID: row.LeaseID},
+		Ready: duration(row.ReadySeconds),
+	}, nil
+}
+
+// Heartbeat renews leases and returns those still held. It has connections of
+// its own and waits for no other work.
+func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []engine.LeaseID) ([]engine.LeaseID, error) {
+	p := &db.HeartbeatParams{TtlSeconds: ttl.Seconds()}
+	for _, l := range leases {
+		p.Numbers = append(p.Numbers, l.Number)
+		p.Leases = append(p.Leases, l.ID)
+	}
+	var held []engine.LeaseID
+	err := again(func() error {
+		rows, err := s.q.Heartbeat(ctx, s.leases, p)
+		held = make([]engine.LeaseID, len(rows))
+		for i, r := range rows {
+			held[i] = engine.LeaseID{Number: r.NumberID, ID: r.LeaseID}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("renew leases: %w", err)
+	}
+	return held, nil
+}
+
+// Release gives a lease back; one that is no longer held stays as it is.
+func (s *Store) Release(ctx context.Context, lease engine.LeaseID) error {
+	if _, err := s.q.ReleaseLease(ctx, s.pool, &db.ReleaseLeaseParams{Number: lease.Number, Lease: lease.ID}); err != nil {
+		return fmt.Errorf("release lease: %w", err)
+	}
+	return nil
+}
+
+// Work reads the number's settings and what it may claim from now, higher
+// priority first. A zone that is closed, and a campaign without an open one,
+// are left out.
+func (s *Store) Work(ctx context.Context, lease engine.LeaseID) (engine.Work, error) {
+	number, err := s.FindNumber(ctx, lease.Number)
+	if err != nil {
+		return engine.Work{}, err
+	}
+	rows, err := s.q.WorkCampaigns(ctx, s.pool, lease.Number)
+	if err != nil {
+		return engine.Work{}, fmt.Errorf("read running campaigns: %w", err)
+	}
+	work := engine.Work{Number: number.Number, Campaigns: make([]engine.Campaign, len(rows))}
+	for i, r := range rows {
+		t := &engine.Template{Name: r.Template, Language: r.Language, Category: engine.Category(r.Category)}
+		if err := json.Unmarshal(r.Params, &t.Params); err != nil {
+			return engine.Work{}, fmt.Errorf("decode template parameters of campaign %d: %w", r.ID, err)
+		}
+		work.Campaigns[i] = engine.Campaign{
+			ID: r.ID, Priority: int(r.Priority), MaxAttempts: int(r.MaxAttempts), Zones: r.Zones, Template: t,
+		}
+	}
+	return work, nil
+}
+
+// Restrain holds a number (or its account's numbers, or all of them) or a
+// campaign back, for every node, from the next claim on. What an operator or
+// an earlier answer holds back for longer stays so.
+func (s *Store) Restrain(ctx context.Context, r engine.Restraint) error {
+	switch r.Kind {
+	case engine.PauseNumber:
+		_, err := s.q.PauseNumbers(ctx, s.pool, &db.PauseNumbersParams{
+			Number: r.Number, Reach: reach(r.Scope), PauseSeconds: r.For.Seconds(),
+		})
+		return wrap("pause number", err)
+	case engine.HaltNumber:
+		_, err := s.q.HaltNumbers(ctx, s.pool, &db.HaltNumbersParams{Number: r.Number, Reach: reach(r.Scope), Reason: reason(r)})
+		return wrap("stop number", err)
+	case engine.HaltCampaign:
+		_, err := s.q.HaltCampaign(ctx, s.pool, &db.HaltCampaignParams{Campaign: r.Campaign, Reason: reason(r)})
+		return wrap("stop campaign", err)
+	default:
+		return fmt.Errorf("restrain: no restraint of kind %d", r.Kind)
+	}
+}
+
+// reach is a scope in PauseNumbers' and HaltNumbers' words.
+func reach(s engine.Scope) string {
+	switch s {
+	case engine.ScopeApp:
+		return "app"
+	case engine.ScopeWABA:
+		return "waba"
+	default:
+		return "number"
+	}
+}
+
+// reason is what an operator reads: the platform's code and words.
+func reason(r engine.Restraint) string {
+	if r.Code == 0 {
+		return clean(r.Reason)
+	}
+	return fmt.Sprintf("%d: %s", r.Code, clean(r.Reason))
+}
+
+// wrap is nil for nil.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/store/db"
+)
+
+// word is what was said about one message, and the row and claim it is of.
+type word struct {
+	row    rowClaim
+	update engine.StatusUpdate
+}
+
+// ApplyStatuses applies folded updates, forward only, and keeps events and the
+// updates that found no recipient. When it returns nil, all of it is
+// committed; after an error some may be, and the same call again changes
+// nothing twice but the events, which are kept again. An error that wraps
+// engine.ErrRefused will come again with the same call.
+func (s *Store) ApplyStatuses(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) (engine.Applied, error) {
+	lost, err := s.apply(ctx, updates)
+	if err != nil {
+		return engine.Applied{}, fmt.Errorf("apply statuses: %w", refusedData(err))
+	}
+	kept := make([]engine.StatusUpdate, len(lost))
+	for i, at := range lost {
+		kept[i] = updates[at]
+	}
+	if err := s.keep(ctx, kept, events); err != nil {
+		return engine.Applied{}, fmt.Errorf("keep webhook events: %w", refusedData(err))
+	}
+	return engine.Applied{Matched: len(updates) - len(lost), Unmatched: len(lost)}, nil
+}
+
+// apply returns the indexes of the updates that found no recipient.
+func (s *Store) apply(ctx context.Context, updates []engine.StatusUpdate) (lost []int, err error) {
+	rows, err := s.place(ctx, updates)
+	if err != nil {
+		return nil, err
+	}
+	var placed []int
+	for i, row := range rows {
+		if row.id == 0 {
+			lost = append(lost, i)
+		} else {
+			placed = append(placed, i)
+		}
+	}
+	for _, round := range rounds(placed, func(i int) rowClaim { return rows[i] }) {
+		words := make([]word, len(round))
+		for k, i := range round {
+			words[k] = word{rows[i], updates[i]}
+		}
+		found, err := s.applyRound(ctx, words)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range round {
+			if !found[rows[i].id] {
+				lost = append(lost, i)
+			}
+		}
+	}
+	return lost, nil
+}
+
+// applyRound takes at most one word a row, and returns the rows it found.
+func (s *Store) applyRound(ctx context.Context, words []word) (map[int64]bool, error) {
+	var plain, rest []word
+	for _, w := range words {
+		if w.update.Status == engine.Failed || !w.update.FailedAt.IsZero() {
+			rest = append(rest, w)
+		} else {
+			plain = append(plain, w)
+		}
+	}
+	found, err := s.applyPlain(ctx, plain)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range plain {
+		if !found[w.row.id] {
+			rest = append(rest, w)
+		}
+	}
+	more, err := s.evidence(ctx, rest)
+	for id := range more {
+		found[id] = true
+	}
+	return found, err
+}
+
+func (s *Store) applyPlain(ctx context.Context, words []word) (map[int64]bool, error) {
+	if len(words) == 0 {
+		return map[int64]bool{}, nil
+	}
+	p := &db.ApplyStatusesParams{}
+	for _, w := range words {
+		p.Ids = append(p.Ids, w.row.id)
+		p.Claims = append(p.Claims, w.row.claim)
+		p.Statuses = append(p.Statuses, w.update.Status.String())
+		p.MessageIds = append(p.MessageIds, clean(w.update.MessageID))
+		p.SentMs = append(p.SentMs, millis(w.update.SentAt))
+		p.DeliveredMs = append(p.DeliveredMs, millis(w.update.DeliveredAt))
+		p.ReadMs = append(p.ReadMs, millis(w.update.ReadAt))
+	}
+	found := make(map[int64]bool, len(words))
+	err := again(func() error {
+		rows, err := s.q.ApplyStatuses(ctx, s.pool, p)
+		for _, r := range rows {
+			found[r.ID] = true
+		}
+		return err
+	})
+	return found, err
+}
+
+// evidence applies what needs a look at the row's other messages, at most one
+// word a row, and returns the rows that exist. The lock comes first, so that
+// the look is at what the lock protects.
+func (s *Store) evidence(ctx context.Context, words []word) (map[int64]bool, error) {
+	if len(words) == 0 {
+		return nil, nil
+	}
+	p := &db.ApplyEvidenceParams{}
+	for _, w := range words {
+		p.Ids = append(p.Ids, w.row.id)
+		p.Claims = append(p.Claims, w.row.claim)
+		p.Statuses = append(p.Statuses, w.update.Status.String())
+		p.MessageIds = append(p.MessageIds, clean(w.update.MessageID))
+		p.Codes = append(p.Codes, int32(w.update.Code))
+		p.Titles = append(p.Titles, clean(w.update.Title))
+		p.SentMs = append(p.SentMs, millis(w.update.SentAt))
+		p.DeliveredMs = append(p.DeliveredMs, millis(w.update.DeliveredAt))
+		p.ReadMs = append(p.ReadMs, millis(w.update.ReadAt))
+		p.FailedMs = append(p.FailedMs, millis(w.update.FailedAt))
+	}
+	found := make(map[int64]bool, len(words))
+	err := again(func() error {
+		tx := &pipeline{pool: s.pool}
+		if err := s.q.LockRecipients(ctx, tx, p.Ids); err != nil {
+			return err
+		}
+		rows, err := s.q.ApplyEvidence(ctx, tx, p)
+		for _, r := range rows {
+			found[r.ID] = true
+		}
+		return err
+	})
+	return found, err
+}
+
+// millis is 0 for no time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

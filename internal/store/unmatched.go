@@ -1,0 +1,204 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/store/db"
+)
+
+// kindUnmatched is the kind of a webhook event that is a status without a
+// recipient; ApplyStatuses writes it, RetryUnmatched reads it.
+const kindUnmatched = "unmatched"
+
+// place finds each update's row: its own callback id's, else the row of that
+// phone and message id. A row with id 0 is none.
+func (s *Store) place(ctx context.Context, updates []engine.StatusUpdate) ([]rowClaim, error) {
+	rows := make([]rowClaim, len(updates))
+	p := &db.FindMessagesParams{}
+	for i, u := range updates {
+		switch {
+		case u.MessageID == "": // nothing to tell its message by
+		case u.Recipient != 0:
+			rows[i] = rowClaim{u.Recipient, u.Claim}
+		default:
+			for _, phone := range phones(u.Phone) {
+				p.Keys = append(p.Keys, int32(i))
+				p.Phones = append(p.Phones, phone)
+				p.MessageIds = append(p.MessageIds, clean(u.MessageID))
+			}
+		}
+	}
+	if len(p.Keys) == 0 {
+		return rows, nil
+	}
+	found, err := s.q.FindMessages(ctx, s.pool, p)
+	for _, f := range found {
+		rows[f.Key] = rowClaim{f.ID, f.Claim}
+	}
+	return rows, wrap("find messages by phone", err)
+}
+
+// phones lists the ways a person's phone may stand in a file, given the
+// platform's digits: Brazil's mobile numbers with and without the 9 after the
+// area code, Mexico's with and without the 1 after the country code.
+func phones(digits string) []string {
+	digits = strings.TrimPrefix(clean(digits), "+")
+	if digits == "" {
+		return nil
+	}
+	all := []string{"+" + digits}
+	switch br, mx := strings.HasPrefix(digits, "55"), strings.HasPrefix(digits, "52"); {
+	case br && len(digits) == 13 && digits[4] == '9':
+		all = append(all, "+"+digits[:4]+digits[5:])
+	case br && len(digits) == 12:
+		all = append(all, "+"+digits[:4]+"9"+digits[4:])
+	case mx && len(digits) == 13 && digits[2] == '1':
+		all = append(all, "+52"+digits[3:])
+	case mx && len(digits) == 12:
+		all = append(all, "+521"+digits[2:])
+	}
+	return all
+}
+
+// keep stores events, and updates that found no recipient.
+func (s *Store) keep(ctx context.Context, lost []engine.StatusUpdate, events []engine.Event) error {
+	p := &db.KeepEventsParams{}
+	add := func(kind, account, number string, body []byte) {
+		p.Kinds = append(p.Kinds, clean(kind))
+		p.Accounts = append(p.Accounts, clean(account))
+		p.Numbers = append(p.Numbers, clean(number))
+		p.Bodies = append(p.Bodies, string(body))
+	}
+	for _, u := range lost {
+		body, err := json.Marshal(newLostStatus(u))
+		if err != nil {
+			return fmt.Errorf("encode status: %w", err)
+		}
+		add(kindUnmatched, "", u.Number, storable(body))
+	}
+	for _, e := range events {
+		add(e.Kind, e.Account, e.Number, storable(e.Body))
+	}
+	if len(p.Kinds) == 0 {
+		return nil
+	}
+	return s.q.KeepEvents(ctx, s.pool, p)
+}
+
+// storable is JSON without what jsonb refuses: NUL and halves of surrogate
+// pairs. One odd character must not make the platform deliver a batch for
+// seven days. JSON without escapes, and what is no JSON, comes back as it is.
+func storable(body []byte) []byte {
+	if !bytes.Contains(body, []byte(`\u`)) {
+		return body
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return body
+	}
+	again, err := json.Marshal(v)
+	if err != nil {
+		return body
+	}
+	return bytes.ReplaceAll(again, []byte(`\u0000`), []byte(`\ufffd`))
+}
+
+// RetryUnmatched tries the statuses of the last seven days that found no
+// recipient once more, page by page (at most 500 when page is 0), says how many
+// found one now, and forgets the older ones. Each is applied before it is
+// marked: a repeat changes nothing.
+func (s *Store) RetryUnmatched(ctx context.Context, page int) (placed int, err error) {
+	if page <= 0 {
+		page = 500
+	}
+	for after := int64(0); ; {
+		rows, err := s.q.UnmatchedPage(ctx, s.pool, &db.UnmatchedPageParams{After: after, Page: int32(page)})
+		if err != nil {
+			return placed, fmt.Errorf("read unmatched statuses: %w", err)
+		}
+		n, err := s.retryPage(ctx, rows)
+		placed += n
+		if err != nil {
+			return placed, fmt.Errorf("retry unmatched statuses: %w", err)
+		}
+		if len(rows) < page {
+			break
+		}
+		after = rows[len(rows)-1].ID
+	}
+	_, err = s.q.DropUnmatched(ctx, s.pool)
+	return placed, wrap("drop old unmatched statuses", err)
+}
+
+func (s *Store) retryPage(ctx context.Context, rows []db.UnmatchedPageRow) (placed int, err error) {
+	updates := make([]engine.StatusUpdate, len(rows))
+	for i, r := range rows {
+		var lost lostStatus
+		if err := json.Unmarshal(r.Body, &lost); err != nil {
+			return 0, fmt.Errorf("decode status %d: %w", r.ID, err)
+		}
+		if updates[i], err = lost.update(); err != nil {
+			return 0, fmt.Errorf("decode status %d: %w", r.ID, err)
+		}
+	}
+	lost, err := s.apply(ctx, updates)
+	if err != nil {
+		return 0, err
+	}
+	still := make(map[int]bool, len(lost))
+	for _, i := range lost {
+		still[i] = true
+	}
+	var done []int64
+	for i, r := range rows {
+		if !still[i] {
+			done = append(done, r.ID)
+		}
+	}
+	if len(done) == 0 {
+		return 0, nil
+	}
+	return len(done), s.q.MarkPlaced(ctx, s.pool, done)
+}
+
+// lostStatus is a status update as webhook_events keeps it.
+type lostStatus struct {
+	Recipient   int64     `json:"recipient,omitempty"`
+	Claim       int32     `json:"claim,omitempty"`
+	Number      string    `json:"number,omitempty"`
+	Phone       string    `json:"phone,omitempty"`
+	MessageID   string    `json:"message_id"`
+	Status      string    `json:"status"`
+	At          time.Time `json:"at,omitzero"`
+	Code        int       `json:"code,omitempty"`
+	Title       string    `json:"title,omitempty"`
+	SentAt      time.Time `json:"sent_at,omitzero"`
+	DeliveredAt time.Time `json:"delivered_at,omitzero"`
+	ReadAt      time.Time `json:"read_at,omitzero"`
+	FailedAt    time.Time `json:"failed_at,omitzero"`
+}
+
+func newLostStatus(u engine.StatusUpdate) lostStatus {
+	return lostStatus{
+		Recipient: u.Recipient, Claim: u.Claim, Number: u.Number, Phone: u.Phone, MessageID: u.MessageID,
+		Status: u.Status.String(), At: u.At, Code: u.Code, Title: u.Title,
+		SentAt: u.SentAt, DeliveredAt: u.DeliveredAt, ReadAt: u.ReadAt, FailedAt: u.FailedAt,
+	}
+}
+
+func (l lostStatus) update() (engine.StatusUpdate, error) {
+	status, err := engine.ParseStatus(l.Status)
+	return engine.StatusUpdate{
+		Recipient: l.Recipient, Claim: l.Claim, Number: l.Number, Phone: l.Phone, MessageID: l.MessageID,
+		Status: status, At: l.At, Code: l.Code, Title: l.Title,
+		SentAt: l.SentAt, DeliveredAt: l.DeliveredAt, ReadAt: l.ReadAt, FailedAt: l.FailedAt,
+	}, err
+}
