@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -11,6 +13,99 @@ func register(reg prometheus.Registerer, collectors ...prometheus.Collector) {
 		reg.MustRegister(collectors...)
 	}
 }
+
+// metrics are a node's, by number. Labels are closed sets: the numbers this
+// node owns, and the statuses a result can have.
+type metrics struct {
+	wait       *prometheus.HistogramVec
+	claim      *prometheus.HistogramVec
+	record     *prometheus.HistogramVec
+	claimed    *prometheus.CounterVec
+	results    *prometheus.CounterVec
+	configured *prometheus.GaugeVec
+	effective  *prometheus.GaugeVec
+	owned      *prometheus.GaugeVec
+	inFlight   *prometheus.GaugeVec
+	senders    *prometheus.GaugeVec
+	unrecorded *prometheus.GaugeVec
+}
+
+// resultStatuses are the statuses that a Result can have.
+var resultStatuses = [...]Status{Pending, Unknown, Dead, Accepted, Held, Failed}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"number"})
+		register(reg, v)
+		return v
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"number"}, labels...))
+		register(reg, v)
+		return v
+	}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+		}, []string{"number"})
+		register(reg, v)
+		return v
+	}
+	return &metrics{
+		wait:       histogram("weir_bucket_wait_seconds", "How long a row waited for its token."),
+		claim:      histogram("weir_claim_duration_seconds", "Time of one claim call."),
+		record:     histogram("weir_record_duration_seconds", "Time of one write of results, failed ones too."),
+		claimed:    counter("weir_claimed_rows_total", "Rows claimed, suppressed ones included."),
+		results:    counter("weir_results_total", "Results recorded, by the status written.", "status"),
+		configured: gauge("weir_rate_configured", "Messages per second that the operator allows: limit less headroom."),
+		effective:  gauge("weir_rate_effective", "Messages per second that the bucket lets through."),
+		owned:      gauge("weir_lease_owned", "1 while this node owns the number."),
+		inFlight:   gauge("weir_in_flight", "Calls begun and not yet answered."),
+		senders:    gauge("weir_senders", "Senders of the lane."),
+		unrecorded: gauge("weir_unrecorded", "Claimed rows whose result is not yet in the database."),
+	}
+}
+
+// laneMetrics are one number's series, looked up once: nothing on the path of
+// a row looks a label up.
+type laneMetrics struct {
+	wait, claim, record                                         prometheus.Observer
+	claimed                                                     prometheus.Counter
+	results                                                     [len(statusNames)]prometheus.Counter
+	configured, effective, owned, inFlight, senders, unrecorded prometheus.Gauge
+}
+
+// lane makes a number's series, so that they exist from the first second.
+func (m *metrics) lane(number string) *laneMetrics {
+	l := &laneMetrics{
+		wait: m.wait.WithLabelValues(number), claim: m.claim.WithLabelValues(number),
+		record: m.record.WithLabelValues(number), claimed: m.claimed.WithLabelValues(number),
+		configured: m.configured.WithLabelValues(number), effective: m.effective.WithLabelValues(number),
+		owned: m.owned.WithLabelValues(number), inFlight: m.inFlight.WithLabelValues(number),
+		senders: m.senders.WithLabelValues(number), unrecorded: m.unrecorded.WithLabelValues(number),
+	}
+	for _, s := range resultStatuses {
+		l.results[s] = m.results.WithLabelValues(number, s.String())
+	}
+	return l
+}
+
+// forget deletes a number's series when its lease is gone: another node's
+// exist now, and two would be added up.
+func (m *metrics) forget(number string) {
+	labels := prometheus.Labels{"number": number}
+	for _, v := range []interface {
+		DeletePartialMatch(prometheus.Labels) int
+	}{
+		m.wait, m.claim, m.record, m.claimed, m.results, m.configured,
+		m.effective, m.owned, m.inFlight, m.senders, m.unrecorded,
+	} {
+		v.DeletePartialMatch(labels)
+	}
+}
+
+// observe counts how long something took since start.
+func observe(o prometheus.Observer, start time.Time) { o.Observe(time.Since(start).Seconds()) }
 
 // trackerMetrics are the Tracker's.
 type trackerMetrics struct {

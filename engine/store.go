@@ -111,8 +111,9 @@ type Restraint struct {
 // statement, safe to repeat, and returns ctx's error when ctx ends first.
 // Durations are measured on the database's clock.
 type Store interface {
-	// Candidates lists the numbers that need an owner and have no living
-	// lease of another node that beats.
+	// Candidates lists every number that needs an owner, with its lease as it
+	// stands, living ones too: a node's own number that is missing here needs
+	// it no more.
 	Candidates(ctx context.Context) ([]Candidate, error)
 	// Acquire takes a lease, or ErrLeaseTaken.
 	Acquire(ctx context.Context, bid Bid) (Grant, error)

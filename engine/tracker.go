@@ -222,7 +222,7 @@ func (t *Tracker) apply(ctx context.Context, group []*submission) error {
 	defer cancel()
 	start := time.Now()
 	_, err := t.opts.Store.ApplyStatuses(ctx, Fold(updates), events)
-	t.metrics.commit.Observe(time.Since(start).Seconds())
+	observe(t.metrics.commit, start)
 	if err != nil {
 		return fmt.Errorf("apply statuses: %w", err)
 	}

@@ -1,0 +1,296 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	claimFresh   = 2 * time.Second        // T_claim: a row whose call has not begun by then is given back
+	claimCall    = claimFresh             // timeout of a claim; a later reply would be of no use
+	claimMost    = 500                    // rows of one claim; the statement's own literal limit
+	controlCall  = time.Second            // timeout of the small calls: work, give back, restrain
+	workEvery    = time.Second            // how often settings and campaigns are read
+	linger       = 100 * time.Millisecond // how long a claim waits for more free senders
+	horizon      = 250 * time.Millisecond // how much work is claimed ahead of the bucket
+	idlePoll     = 500 * time.Millisecond // after a claim that found nothing; ± 20 %
+	burnedEvery  = time.Second            // how often burned claims are given back
+	burnedFor    = time.Minute            // how long a failed claim may still commit: well beyond any statement timeout
+	restrainPoll = time.Second            // between tries to write a restraint
+)
+
+// claimer takes rows for a lane's free senders. All its fields are touched by
+// its own goroutine only.
+type claimer struct {
+	*lane
+	turns   turns
+	claims  sample // durations of claim calls
+	current Work
+	readAt  time.Time // when current was read; zero = never
+	askedAt time.Time // when the last claim was sent
+	free    int       // senders that said they are free and have no row
+	running int       // senders
+	empty   bool      // the last claim found nothing
+
+	burned   map[int64]time.Time // failed claim → when
+	burnedAt time.Time           // last give-back of burned claims
+}
+
+func newClaimer(l *lane) *claimer {
+	return &claimer{lane: l, burned: make(map[int64]time.Time)}
+}
+
+// run claims until ctx ends.
+func (c *claimer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		c.drop(func(r *row) bool { return !before(time.Now(), r.by) })
+		if !c.restrain(ctx) {
+			pause(ctx, restrainPoll) // unwritten, it would not hold for the rows that come
+			continue
+		}
+		c.refresh(ctx)
+		if time.Since(c.burnedAt) >= burnedEvery {
+			c.giveBackBurned(ctx)
+		}
+		if !c.gather(ctx) {
+			continue
+		}
+		if n := c.size(ctx); n > 0 {
+			c.claim(ctx, n)
+		}
+	}
+}
+
+// refresh reads settings and campaigns when they are old, and fits the bucket
+// and the senders to them. When it cannot, the old ones go on: the claim
+// statement reads the truth anyway.
+func (c *claimer) refresh(ctx context.Context) {
+	if time.Since(c.readAt) < workEvery {
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, controlCall)
+	defer cancel()
+	work, err := c.opts.Store.Work(call, c.lease)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.log.Warn("settings not read; the old ones stand", "err", err)
+		}
+		c.readAt = time.Now().Add(-workEvery / 2) // again in half the time
+		return
+	}
+	now := time.Now()
+	c.current, c.readAt = work, now
+	rate, burst := pace(work.Number)
+	c.bucket.set(rate, burst, now)
+	if work.Number.Paused > 0 {
+		c.bucket.pause(now, work.Number.Paused)
+	}
+	c.metrics.configured.Set(work.Number.Rate())
+	c.metrics.effective.Set(rate)
+	c.resize(ctx, rate)
+	c.idle.Store(len(work.Campaigns) == 0 && c.writer.outstanding() == 0)
+}
+
+// resize starts senders, or sends free ones home.
+func (c *claimer) resize(ctx context.Context, rate float64) {
+	feed := linger + 2*c.claims.p95(0) // a row waits for its claim while the rows of the one before are sent
+	want := sendersFor(rate, c.calls.p95(firstLatency), feed, c.opts.MaxSenders)
+	for ; c.running < want; c.running++ {
+		c.senders.Go(func() { c.send(ctx) })
+	}
+	c.collect()
+	for ; c.running > want && c.free > 0; c.running-- {
+		c.work <- nil
+		c.free--
+	}
+	c.metrics.senders.Set(float64(c.running))
+}
+
+// collect counts the senders that have become free.
+func (c *claimer) collect() {
+	for {
+		select {
+		case <-c.demand:
+			c.free++
+		default:
+			return
+		}
+	}
+}
+
+// gather waits until there are senders to claim for: until half of those that
+// are not in a call have no row, or the linger is over. Claims stay batches that
+// way, no row is claimed that nobody could send, and the other half's rows last
+// until the claim is back. false: look around first.
+func (c *claimer) gather(ctx context.Context) bool {
+	if !c.trust.holds(time.Now()) || !c.sendable() {
+		c.sleep(ctx, linger)
+		return false
+	}
+	wait := linger
+	if c.empty {
+		wait = jittered(idlePoll)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for c.empty || c.free < max(c.running/8, c.hand.len()) || c.free == 0 {
+		select {
+		case <-c.demand:
+			c.free++
+		case <-timer.C:
+			return c.free > 0
+		case <-c.wake:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// sendable reports whether there is anything to ask for.
+func (c *claimer) sendable() bool {
+	n := c.current.Number
+	return n.Enabled && n.Rate() > 0 && len(c.current.Campaigns) > 0
+}
+
+// sleep waits for d, a restraint, or the end.
+func (c *claimer) sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.wake:
+	case <-ctx.Done():
+	}
+}
+
+// size is how many rows to ask for: no more than senders are free, than tokens
+// come due within the horizon, than results may be outstanding. When it is
+// none, size sleeps until that may have changed.
+func (c *claimer) size(ctx context.Context) int {
+	ahead := min(max(horizon, 2*(linger+c.claims.p95(0))), claimFresh/2)
+	room, wait := c.bucket.room(time.Now(), ahead)
+	// What may be outstanding is T_claim's worth of work, or what the senders
+	// and two batches hold when calls are slower than that.
+	rate, _ := pace(c.current.Number)
+	most := max(16, int(rate*claimFresh.Seconds()), c.running+int(rate/2))
+	open := room - c.hand.len()
+	n := min(c.free, open, most-c.writer.outstanding(), claimMost)
+	if n <= 0 {
+		c.sleep(ctx, min(max(wait, linger/4), workEvery))
+		return 0
+	}
+	// More senders than work: the bucket is what holds claims back, and it
+	// opens a row at a time. Let a batch of them come due.
+	if rest := linger - time.Since(c.askedAt); rest > 0 && open < c.free && open < int(rate*linger.Seconds()) {
+		c.sleep(ctx, rest)
+		return 0
+	}
+	return n
+}
+
+// claim asks for n rows and hands them out. The call outlives a shutdown, or
+// it might take rows that nobody then knows of; its rows are given back.
+func (c *claimer) claim(ctx context.Context, n int) {
+	seq := c.seq.Add(1)
+	ask := Ask{Lease: c.lease, Seq: seq, Free: n, Slices: c.turns.slices(c.current.Campaigns, seq, n)}
+	sent := time.Now()
+	c.askedAt = sent
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimCall)
+	defer cancel()
+	rows, err := c.opts.Store.Claim(call, ask)
+	observe(c.metrics.claim, sent)
+	if err != nil {
+		// It may have committed all the same. Its rows are never used, only
+		// given back by their seq; a late reply is not looked at.
+		c.log.Warn("claim failed; its rows, if any, are given back", "seq", seq, "err", err)
+		c.burned[seq] = time.Now()
+		c.empty = true
+		return
+	}
+	c.claims.add(time.Since(sent))
+	c.turns.took(ask.Slices, seq, n, rows)
+	c.metrics.claimed.Add(float64(len(rows)))
+	c.empty = len(rows) == 0 // a claim that took rows, suppressed ones too, is repeated at once
+	c.handOut(c.take(rows, seq, sent.Add(claimFresh)))
+}
+
+// take makes rows of what a claim returned; the suppressed are settled already.
+func (c *claimer) take(claimed []Recipient, seq int64, by time.Time) []*row {
+	rows := make([]*row, 0, len(claimed))
+	for _, r := range claimed {
+		if r.Suppressed {
+			continue
+		}
+		taken := &row{Recipient: r, seq: seq, by: by}
+		i := slices.IndexFunc(c.current.Campaigns, func(k Campaign) bool { return k.ID == r.Campaign })
+		if i >= 0 {
+			taken.template, taken.maxAttempts = c.current.Campaigns[i].Template, c.current.Campaigns[i].MaxAttempts
+		}
+		rows = append(rows, taken)
+	}
+	c.writer.expect(seq, len(rows))
+	c.hand.add(rows)
+	return rows
+}
+
+// handOut gives each row to a free sender.
+func (c *claimer) handOut(rows []*row) {
+	for _, r := range rows {
+		if c.free == 0 || r.template == nil {
+			c.returnRow(r) // more than was asked for, or of another campaign
+			continue
+		}
+		c.free--
+		c.work <- r
+	}
+}
+
+// giveBackBurned returns the rows of claims that failed and committed all the
+// same; false when that was not possible. A seq stays on the list for as long as
+// its statement might still run.
+func (c *claimer) giveBackBurned(ctx context.Context) bool {
+	if len(c.burned) == 0 {
+		return true
+	}
+	c.burnedAt = time.Now()
+	seqs := slices.Sorted(maps.Keys(c.burned))
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), controlCall)
+	defer cancel()
+	n, err := c.opts.Store.GiveBack(call, c.lease, seqs)
+	if err != nil {
+		c.log.Warn("rows of failed claims not given back yet; trying again", "err", err)
+		return false
+	}
+	if n > 0 {
+		c.log.Info("rows of failed claims given back", "rows", n)
+	}
+	for seq, at := range c.burned {
+		if c.burnedAt.Sub(at) > burnedFor {
+			delete(c.burned, seq)
+		}
+	}
+	return true
+}
+
+// restrain writes what answers have ordered; false when that was not possible.
+func (c *claimer) restrain(ctx context.Context) bool {
+	for {
+		r, ok := c.guard.next()
+		if !ok {
+			return true
+		}
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), controlCall)
+		err := c.opts.Store.Restrain(call, r)
+		cancel()
+		if err != nil {
+			c.log.Warn("restraint not written yet; nothing is claimed until it is", "code", r.Code, "err", err)
+			return false
+		}
+		c.guard.written()
+		c.readAt = time.Time{} // read what it changed before asking again
+	}
+}

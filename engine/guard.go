@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// guard is a lane's memory of what its answers forbid: how often in a row it
+// was throttled, which campaigns failed suspiciously, and what it has stopped.
+// It decides; the lane acts. Restraints it asks for wait in orders until the
+// claimer has written them, before its next claim.
+type guard struct {
+	policy Policy
+	number string
+
+	mu       sync.Mutex
+	strikes  int       // throttles in a row; one pause counts once
+	rested   time.Time // end of the last pause: only a call begun after it is news
+	suspects map[int64]int
+	stopped  map[int64]int64 // campaign → last claim batch that the stop covers
+	halted   int64           // as stopped, for the whole number; -1 = never
+	orders   []Restraint
+}
+
+func newGuard(p Policy, number string) *guard {
+	return &guard{
+		policy: p.withDefaults(), number: number, halted: -1,
+		suspects: make(map[int64]int), stopped: make(map[int64]int64),
+	}
+}
+
+// allows reports whether a row may begin: its batch is newer than any stop of
+// its campaign or number. A stop names the last batch claimed, not a flag, so
+// that a campaign which an operator has resumed runs again by itself.
+func (g *guard) allows(r *row) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.news(r)
+}
+
+// news reports whether an answer about this row says something that no
+// earlier stop has said. g.mu is held.
+func (g *guard) news(r *row) bool {
+	until, ok := g.stopped[r.Campaign]
+	return r.seq > g.halted && (!ok || r.seq > until)
+}
+
+// halt stops a campaign, or the number, for every batch up to seq; false when
+// that was done before.
+func (g *guard) halt(r *row, kind RestraintKind, a Answer, seq int64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stop(r, kind, a, seq)
+}
+
+func (g *guard) stop(r *row, kind RestraintKind, a Answer, seq int64) bool {
+	if !g.news(r) {
+		return false
+	}
+	order := Restraint{Kind: kind, Scope: a.Scope, Number: g.number, Code: a.Code, Reason: a.Title}
+	if kind == HaltCampaign {
+		order.Campaign = r.Campaign
+		g.stopped[r.Campaign] = seq
+	} else {
+		g.halted = seq
+	}
+	g.orders = append(g.orders, order)
+	return true
+}
+
+// suspect counts failures that look like the campaign's fault and stops it
+// when they come one after another; true when this one stopped it.
+func (g *guard) suspect(r *row, a Answer, seq int64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.news(r) {
+		return false
+	}
+	g.suspects[r.Campaign]++
+	if g.suspects[r.Campaign] < g.policy.Suspects {
+		return false
+	}
+	delete(g.suspects, r.Campaign)
+	a.Title = ReasonSuspect
+	return g.stop(r, HaltCampaign, a, seq)
+}
+
+// accepted forgets suspicion, and strikes when the call began after the pause.
+func (g *guard) accepted(campaign int64, begun time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.suspects, campaign)
+	if !begun.Before(g.rested) {
+		g.strikes = 0
+	}
+}
+
+// throttled says how long to pause for a throttle (order: fleet-wide) or for a
+// call that never left this machine. Calls begun before the pause ends tell
+// nothing new: they are the same storm, and one storm is one strike.
+func (g *guard) throttled(a Answer, begun, now time.Time, u float64) (time.Duration, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if begun.Before(g.rested) {
+		return 0, false
+	}
+	g.strikes++
+	d := g.policy.pause(g.strikes, a.After, u)
+	g.rested = now.Add(d)
+	if a.Action == Pause {
+		g.orders = append(g.orders, Restraint{
+			Kind: PauseNumber, Scope: a.Scope, Number: g.number, For: d, Code: a.Code, Reason: a.Title,
+		})
+	}
+	return d, true
+}
+
+// next is the restraint to write now.
+func (g *guard) next() (Restraint, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.orders) == 0 {
+		return Restraint{}, false
+	}
+	return g.orders[0], true
+}
+
+// written forgets the restraint that next returned.
+func (g *guard) written() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.orders = slices.Delete(g.orders, 0, 1)
+}

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lane is the pipeline of one leased number: one claimer, senders, one writer.
+// Rows flow one way through it. A row leaves the claimer only into the hands of
+// a free sender, and every row that comes in goes out as one result.
+type lane struct {
+	opts    Options
+	lease   LeaseID
+	trust   *trust
+	log     *slog.Logger
+	metrics *laneMetrics
+
+	bucket *bucket
+	guard  *guard
+	hand   *hand
+	writer *writer
+	calls  sample // durations of calls
+
+	demand  chan struct{} // a sender is free; capacity: the most senders there can be
+	work    chan *row     // unbuffered, to a free sender; nil sends it home
+	wake    chan struct{} // capacity 1: the claimer has a restraint to write
+	senders sync.WaitGroup
+
+	seq  atomic.Int64 // last claim batch asked for
+	idle atomic.Bool  // no running campaign, nothing outstanding
+}
+
+func newLane(o Options, lease LeaseID, t *trust, m *laneMetrics) *lane {
+	l := &lane{
+		opts: o, lease: lease, trust: t, metrics: m,
+		log:    o.Logger.With("number", lease.Number),
+		bucket: newBucket(0, 1, time.Now()),
+		guard:  newGuard(o.Policy, lease.Number),
+		hand:   newHand(),
+		demand: make(chan struct{}, o.MaxSenders),
+		work:   make(chan *row),
+		wake:   make(chan struct{}, 1),
+	}
+	l.writer = newWriter(o.Store, lease, func() bool { return t.holds(time.Now()) }, m, l.log)
+	return l
+}
+
+// run sends until ctx ends and then drains in the data's order: it stops
+// claiming, rows still waiting are given back, senders finish their calls, the
+// last results are written, then restraints, then burned claims are given back.
+func (l *lane) run(ctx context.Context) {
+	flush, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	var writing sync.WaitGroup
+	writing.Go(func() { l.writer.run(flush) })
+
+	c := newClaimer(l)
+	c.run(ctx)
+	close(l.work)
+	l.senders.Wait()
+
+	bound := time.AfterFunc(l.opts.FlushTimeout, giveUp)
+	defer bound.Stop()
+	l.writer.close()
+	writing.Wait()
+	persist(flush, func() bool { return c.restrain(flush) })
+	persist(flush, func() bool { return c.giveBackBurned(flush) })
+}
+
+// persist tries until it is done or ctx ends, once at least.
+func persist(ctx context.Context, done func() bool) {
+	for !done() && ctx.Err() == nil {
+		pause(ctx, retryMost)
+	}
+}
+
+// send is one sender: it says that it is free, takes a row, brings it to its
+// result, and goes on until it is sent home.
+func (l *lane) send(ctx context.Context) {
+	for {
+		l.demand <- struct{}{}
+		r := <-l.work
+		if r == nil {
+			return
+		}
+		l.bring(ctx, r)
+	}
+}
+
+// bring takes a row from claimed to its result.
+func (l *lane) bring(ctx context.Context, r *row) {
+	start := time.Now()
+	err := l.bucket.wait(ctx, r.by)
+	if err != nil || !l.begin(r) {
+		l.returnRow(r)
+		return
+	}
+	begun := time.Now()
+	l.metrics.wait.Observe(begun.Sub(start).Seconds())
+	l.metrics.inFlight.Inc()
+	// The call outlives a shutdown: its answer is a fact that must be kept.
+	a := l.opts.Sender.Send(context.WithoutCancel(ctx), l.message(r))
+	l.metrics.inFlight.Dec()
+	l.calls.add(time.Since(begun))
+	l.react(r, begun, a)
+	l.settle(r, a)
+}
+
+func (l *lane) message(r *row) Message {
+	return Message{
+		Number: l.lease.Number, Recipient: r.ID, Claim: r.Claim,
+		To: r.Phone, Template: r.template, Values: r.Values,
+		Fence: func() error { return l.gate(r.by) },
+	}
+}
+
+// gate is the one check of whether this lane may still send a row: its lease
+// is trusted and its claim is fresh.
+func (l *lane) gate(by time.Time) error {
+	if now := time.Now(); !l.trust.holds(now) || !before(now, by) {
+		return errFenced
+	}
+	return nil
+}
+
+// begin makes the row its sender's own, unless it may no longer be sent.
+func (l *lane) begin(r *row) bool {
+	if l.gate(r.by) != nil || !l.guard.allows(r) || !r.begin() {
+		return false
+	}
+	l.hand.remove(r)
+	return true
+}
+
+// returnRow gives a row back unsent, unless someone else has.
+func (l *lane) returnRow(r *row) {
+	if !r.giveBack() {
+		return
+	}
+	l.hand.remove(r)
+	l.settle(r, Answer{Action: Release})
+}
+
+// drop gives back the matching rows that have not begun.
+func (l *lane) drop(match func(*row) bool) {
+	for _, r := range l.hand.drop(match) {
+		l.settle(r, Answer{Action: Release})
+	}
+}
+
+func (l *lane) settle(r *row, a Answer) {
+	res := l.opts.Policy.Settle(r.Recipient, r.maxAttempts, a, rand.Float64())
+	res.Seq = r.seq
+	l.writer.add(res)
+}
+
+// react does what an answer means for the other rows: the only feedback in
+// memory is a pause of this lane's own bucket and what its guard remembers.
+func (l *lane) react(r *row, begun time.Time, a Answer) {
+	switch a.Action {
+	case Accept:
+		l.guard.accepted(r.Campaign, begun)
+	case Pause, Release:
+		// A call that never left this machine is no throttle, but to claim the
+		// row again at once, for ever, would be a loop at full rate.
+		if a.Action == Pause || l.gate(r.by) == nil {
+			l.rest(r, begun, a)
+		}
+	case Fail:
+		if a.Suspect && l.guard.suspect(r, a, l.seq.Load()) {
+			l.stop(r, HaltCampaign, a)
+		}
+	case StopCampaign:
+		if l.guard.halt(r, HaltCampaign, a, l.seq.Load()) {
+			l.stop(r, HaltCampaign, a)
+		}
+	case StopNumber:
+		if l.guard.halt(r, HaltNumber, a, l.seq.Load()) {
+			l.stop(r, HaltNumber, a)
+		}
+	}
+}
+
+// rest pauses the bucket.
+func (l *lane) rest(r *row, begun time.Time, a Answer) {
+	d, news := l.guard.throttled(a, begun, time.Now(), rand.Float64())
+	if !news {
+		return
+	}
+	l.bucket.pause(time.Now(), d)
+	l.log.Warn("number pauses", "for", d, "action", a.Action.String(), "code", a.Code, "campaign", r.Campaign)
+	signal(l.wake)
+}
+
+// stop gives back what the stop covers and has the claimer write it.
+func (l *lane) stop(r *row, kind RestraintKind, a Answer) {
+	what := "number stops until an operator acts"
+	if kind == HaltCampaign {
+		what = "campaign stops until an operator acts"
+	}
+	l.log.Error(what, "campaign", r.Campaign, "recipient", r.ID, "code", a.Code, "title", a.Title)
+	l.drop(func(other *row) bool { return !l.guard.allows(other) })
+	signal(l.wake)
+}

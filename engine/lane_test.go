@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const testNumber = "15550001"
+
+// rig is one lane on a model store and a ledger, in a bubble.
+type rig struct {
+	store *memory
+	api   *ledger
+	lane  *lane
+	log   *logbook
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+// startLane leases the number and runs its lane until stop.
+func startLane(t *testing.T, store *memory, api *ledger) *rig {
+	t.Helper()
+	r := &rig{store: store, api: api, log: &logbook{}, ended: make(chan struct{})}
+	o := Options{Store: store, Sender: api, ID: "test", Logger: slog.New(slog.NewTextHandler(r.log, nil))}.withDefaults()
+	grant, err := store.Acquire(t.Context(), Bid{Seen: Candidate{Number: testNumber}, TTL: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &trust{}
+	own.extend(time.Now().Add(24 * time.Hour))
+	r.lane = newLane(o, grant.Lease, own, newMetrics(nil).lane(testNumber))
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	go func() {
+		defer close(r.ended)
+		r.lane.run(ctx)
+	}()
+	return r
+}
+
+// finish stops the lane and waits for its drain.
+func (r *rig) finish() {
+	r.stop()
+	<-r.ended
+}
+
+func number(limit, headroom float64) Number {
+	return Number{ID: testNumber, Limit: limit, Headroom: headroom}
+}
+
+func TestLaneKeepsTheRate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		limit, headroom float64
+		latency, claim  time.Duration
+		seconds         int
+	}{
+		{100, 0.2, 250 * time.Millisecond, 3 * time.Millisecond, 60},
+		{1250, 0.2, 50 * time.Millisecond, 3 * time.Millisecond, 20},
+		{100, 0.2, 3 * time.Second, 3 * time.Millisecond, 60},
+		{1250, 0.2, 50 * time.Millisecond, 200 * time.Millisecond, 20},
+		{2, 0, 250 * time.Millisecond, 3 * time.Millisecond, 300},
+		{2, 0.9, 250 * time.Millisecond, 3 * time.Millisecond, 2000},
+	} {
+		rate, _ := pace(number(tt.limit, tt.headroom))
+		t.Run(fmt.Sprintf("%v mps, call %v, claim %v", rate, tt.latency, tt.claim), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := newMemory(tt.claim, number(tt.limit, tt.headroom))
+				store.campaign(1, 0, int(rate*float64(tt.seconds)*2)+10)
+				api := &ledger{latency: tt.latency}
+				r := startLane(t, store, api)
+				time.Sleep(10 * time.Second) // measures its latency, finds its size
+				warm := len(api.sends())
+				time.Sleep(time.Duration(tt.seconds) * time.Second)
+				calls := api.sends()
+				r.finish()
+
+				mean := float64(len(calls)-warm) / float64(tt.seconds)
+				t.Logf("%.2f of %v mps; %d claims", mean, rate, len(store.asks))
+				if mean < rate*0.99 || mean > rate*1.01 {
+					t.Errorf("mean rate %.2f, want %v within 1 %%", mean, rate)
+				}
+				if over := overshoot(instants(calls), rate, 1); over > 1e-6 {
+					t.Errorf("a window holds %.3f sends more than burst + rate × w", over)
+				}
+				if twice := api.twice(); len(twice) > 0 {
+					t.Errorf("%d recipients were sent twice", len(twice))
+				}
+				if n := store.counts(1); n[Sending] != 0 || n[Accepted] != len(api.sends()) {
+					t.Errorf("after the drain %v, with %d sends", n, len(api.sends()))
+				}
+				if store.unsorted || store.biggest > flushRows || len(store.claims) != 0 {
+					t.Errorf("unsorted %v, biggest batch %d, claims left %d", store.unsorted, store.biggest, len(store.claims))
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Node takes numbers that need an owner and runs a lane for each. Any number
+// of nodes on one database are a fleet. Run it once.
+type Node struct {
+	opts    Options
+	metrics *metrics
+	log     *slog.Logger
+	watches map[string]watch // touched only by Run's goroutine
+	lanes   sync.WaitGroup
+
+	mu   sync.Mutex
+	held map[string]*holding // by number
+}
+
+// holding is a lease of this node's.
+type holding struct {
+	lease LeaseID
+	trust trust
+	end   context.CancelCauseFunc // ends the lane
+	lane  *lane                   // nil until it runs; guarded by Node.mu
+}
+
+// NewNode checks the options; its error says which ones do not fit together.
+func NewNode(o Options) (*Node, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Node{
+		opts: o, metrics: newMetrics(o.Registry), log: o.Logger,
+		watches: make(map[string]watch), held: make(map[string]*holding),
+	}, nil
+}
+
+// Run owns numbers and sends until ctx ends. Then it drains every lane (calls
+// are answered and recorded, which takes at most the sender's timeouts and
+// FlushTimeout), releases the leases and returns nil.
+func (n *Node) Run(ctx context.Context) error {
+	// Heartbeats go on while lanes drain: their last results need the lease.
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var beats sync.WaitGroup
+	beats.Go(func() { n.beat(beating) })
+
+	for ctx.Err() == nil {
+		n.look(ctx)
+		pause(ctx, jittered(n.opts.Poll))
+	}
+	n.lanes.Wait()
+	stop()
+	beats.Wait()
+	return nil
+}
+
+// look reads which numbers need an owner, bids for those that have none, and
+// ends the lanes of those that need none.
+func (n *Node) look(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, n.opts.CallTimeout)
+	defer cancel()
+	candidates, err := n.opts.Store.Candidates(call)
+	if err != nil {
+		if ctx.Err() == nil {
+			n.log.Warn("numbers without an owner not read; trying again", "err", err)
+		}
+		return
+	}
+	now := time.Now()
+	watches := make(map[string]watch, len(candidates))
+	for _, c := range candidates {
+		old, known := n.watches[c.Number]
+		w := old.observed(c, now)
+		watches[c.Number] = w
+		switch {
+		case n.holds(c.Number):
+		case w.biddable(now, n.opts.TTL):
+			n.acquire(ctx, w.seen)
+		case !known && c.Holder == n.opts.ID:
+			n.log.Info("an earlier run of this node still holds the lease; waiting until it has run out",
+				"number", c.Number, "lease", c.LeaseID, "wait", n.opts.TTL+n.opts.Quarantine)
+		}
+	}
+	n.watches = watches
+	n.retire(watches)
+}
+
+func (n *Node) holds(number string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.held[number] != nil
+}
+
+// retire ends the lanes of numbers that need no owner.
+func (n *Node) retire(needed map[string]watch) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for number, h := range n.held {
+		if _, ok := needed[number]; !ok && h.lane != nil && h.lane.idle.Load() {
+			h.end(errIdle)
+		}
+	}
+}
+
+// acquire bids for a number and, if it is granted, starts its lane.
+func (n *Node) acquire(ctx context.Context, seen Candidate) {
+	sent := time.Now()
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.opts.CallTimeout)
+	defer cancel()
+	grant, err := n.opts.Store.Acquire(call, Bid{
+		Node: n.opts.ID, Seen: seen, TTL: n.opts.TTL, Quarantine: n.opts.Quarantine,
+	})
+	if errors.Is(err, ErrLeaseTaken) {
+		return
+	}
+	if err != nil {
+		n.log.Warn("lease not acquired; trying again", "number", seen.Number, "err", err)
+		return
+	}
+	own, end := context.WithCancelCause(ctx)
+	h := &holding{lease: grant.Lease, end: end}
+	h.trust.extend(sent.Add(n.opts.TTL - n.opts.Margin))
+	n.mu.Lock()
+	n.held[seen.Number] = h
+	n.mu.Unlock()
+	n.lanes.Go(func() { n.own(own, h, grant.Ready) })
+}
+
+// own is a lease's life: quarantine, reclaim, lane, release.
+func (n *Node) own(ctx context.Context, h *holding, ready time.Duration) {
+	defer h.end(nil)
+	number, log := h.lease.Number, n.log.With("number", h.lease.Number, "lease", h.lease.ID)
+	m := n.metrics.lane(number)
+	m.owned.Set(1)
+	if ready > 0 {
+		log.Info("number leased; waiting out the last owner's quarantine", "wait", ready)
+		pause(ctx, ready)
+	}
+	if n.reclaim(ctx, h.lease, log) {
+		log.Info("lane starts")
+		n.runLane(ctx, h, m)
+	}
+	lost := errors.Is(context.Cause(ctx), errLeaseLost)
+	log.Info("lane ended", "err", context.Cause(ctx))
+	if !lost {
+		n.release(h.lease, log)
+	}
+	n.mu.Lock()
+	delete(n.held, number)
+	n.metrics.forget(number)
+	n.mu.Unlock()
+}
+
+func (n *Node) runLane(ctx context.Context, h *holding, m *laneMetrics) {
+	l := newLane(n.opts, h.lease, &h.trust, m)
+	n.mu.Lock()
+	h.lane = l
+	n.mu.Unlock()
+	l.run(ctx)
+}
+
+// reclaim turns what dead owners left into unknown, before anything is
+// claimed; false when ctx ended first.
+func (n *Node) reclaim(ctx context.Context, lease LeaseID, log *slog.Logger) bool {
+	for failures := 1; ctx.Err() == nil; failures++ {
+		call, cancel := context.WithTimeout(ctx, recordCall)
+		rows, err := n.opts.Store.Reclaim(call, lease)
+		cancel()
+		if err == nil {
+			if rows > 0 {
+				log.Warn("rows of a dead owner are unknown now", "rows", rows)
+			}
+			return ctx.Err() == nil
+		}
+		if ctx.Err() == nil {
+			log.Warn("rows of dead owners not reclaimed yet; trying again", "err", err)
+		}
+		pause(ctx, time.Duration(rand.Float64()*window(retryLeast, retryMost, failures)))
+	}
+	return false
+}
+
+// release gives the lease back, so that the next owner need not wait for it
+// to run out. When that fails it runs out.
+func (n *Node) release(lease LeaseID, log *slog.Logger) {
+	call, cancel := context.WithTimeout(context.Background(), n.opts.CallTimeout)
+	defer cancel()
+	if err := n.opts.Store.Release(call, lease); err != nil {
+		log.Warn("lease not released; it runs out by itself", "err", err)
+	}
+}
+
+// beat renews all leases in one call, at every heartbeat.
+func (n *Node) beat(ctx context.Context) {
+	tick := time.NewTicker(n.opts.Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			n.renew(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// renew moves trust forward from the instant the heartbeat was sent, and ends
+// the lanes whose leases the answer leaves out. While there is no answer, trust
+// runs out by itself and nothing else changes: lanes keep what they know and go
+// on if the lease turns out to be theirs still.
+func (n *Node) renew(ctx context.Context) {
+	leases := n.leases()
+	if len(leases) == 0 {
+		return
+	}
+	sent := time.Now()
+	call, cancel := context.WithTimeout(ctx, n.opts.CallTimeout)
+	defer cancel()
+	kept, err := n.opts.Store.Heartbeat(call, n.opts.TTL, leases)
+	if err != nil {
+		if ctx.Err() == nil {
+			n.log.Warn("heartbeat failed; sending goes on while the leases are trusted", "err", err)
+		}
+		return
+	}
+	alive := make(map[LeaseID]bool, len(kept))
+	for _, id := range kept {
+		alive[id] = true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range leases {
+		h := n.held[id.Number]
+		switch {
+		case h == nil || h.lease != id: // released meanwhile
+		case alive[id]:
+			h.trust.extend(sent.Add(n.opts.TTL - n.opts.Margin))
+		default:
+			h.end(errLeaseLost)
+		}
+	}
+}
+
+func (n *Node) leases() []LeaseID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ids := make([]LeaseID, 0, len(n.held))
+	for _, h := range n.held {
+		ids = append(ids, h.lease)
+	}
+	return ids
+}
+
+// jittered is d ± 20 %, so that a fleet does not beat in step.
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The states of a row in memory. It leaves held once, by compare-and-swap:
+// a begun row ends only by its call's result, a returned one is never sent.
+// Without that, T_claim gives back a row that is being dialed, another lane
+// claims it, and it is sent twice.
+const (
+	rowHeld uint32 = iota
+	rowBegun
+	rowReturned
+)
+
+// row is a claimed recipient in this lane's hands.
+type row struct {
+	Recipient
+	seq         int64     // its claim batch
+	by          time.Time // claim sent + T_claim: its call must be written before this
+	template    *Template
+	maxAttempts int
+	state       atomic.Uint32
+}
+
+// begin is taken by the sender just before it dials.
+func (r *row) begin() bool { return r.state.CompareAndSwap(rowHeld, rowBegun) }
+
+// giveBack is taken by whoever finds that the row cannot be sent in time.
+func (r *row) giveBack() bool { return r.state.CompareAndSwap(rowHeld, rowReturned) }
+
+// hand holds the rows that are claimed and not yet begun.
+type hand struct {
+	mu   sync.Mutex
+	rows map[*row]struct{}
+}
+
+func newHand() *hand { return &hand{rows: make(map[*row]struct{})} }
+
+func (h *hand) add(rows []*row) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range rows {
+		h.rows[r] = struct{}{}
+	}
+}
+
+func (h *hand) remove(r *row) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.rows, r)
+}
+
+func (h *hand) len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.rows)
+}
+
+// drop gives back the matching rows that have not begun and returns them.
+// Their senders find out when they wake.
+func (h *hand) drop(match func(*row) bool) []*row {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var dropped []*row
+	for r := range h.rows {
+		if match(r) && r.giveBack() {
+			delete(h.rows, r)
+			dropped = append(dropped, r)
+		}
+	}
+	return dropped
+}
