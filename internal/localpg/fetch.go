@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,9 +17,9 @@ import (
 // fetchVersion is what a machine without Postgres gets.
 const fetchVersion = embeddedpostgres.V17
 
-// fetchBinaries downloads the server's binaries into the cluster's directory
-// and returns what was looked at when that fails. A context that ends leaves
-// the download to end by itself: embedded-postgres cannot be interrupted.
+// fetchBinaries downloads the server's binaries into the cluster's directory.
+// A context that ends leaves the download to end by itself: embedded-postgres
+// cannot be interrupted.
 func (c *cluster) fetchBinaries(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- c.download() }()
@@ -59,8 +60,34 @@ func (c *cluster) download() (err error) {
 	if _, err := os.Stat(filepath.Join(unpacked, "bin", "postgres")); err != nil {
 		return fmt.Errorf("fetch PostgreSQL %s: %w", fetchVersion, cmp.Or(startErr, err))
 	}
+	if err := c.publish(unpacked); err != nil {
+		return err
+	}
 	if err := os.Rename(unpacked, c.path("fetched-"+string(fetchVersion))); err != nil {
 		return fmt.Errorf("keep fetched PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+// publish lets the server's user read and run what was unpacked, whatever the
+// umask, when that user is not us.
+func (c *cluster) publish(dir string) error {
+	if !c.owner.drop {
+		return nil
+	}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		mode := info.Mode().Perm()
+		return os.Chmod(path, mode|mode&0o500>>3|mode&0o500>>6)
+	})
+	if err != nil {
+		return fmt.Errorf("open fetched PostgreSQL to user %s: %w", c.owner.name, err)
 	}
 	return nil
 }

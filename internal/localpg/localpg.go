@@ -161,3 +161,18 @@ func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// ResetDatabase makes the named database anew, empty: whatever it held is gone
+// and whoever was connected to it is cut off.
+func (s *Server) ResetDatabase(ctx context.Context, name string) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return fmt.Errorf("connect to the private server: %w", err)
+	}
+	defer conn.Close(ctx)
+	database := pgx.Identifier{name}.Sanitize()
+	if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+database+" WITH (FORCE)"); err != nil {
+		return fmt.Errorf("drop database %s: %w", name, err)
+	}
+	return s.EnsureDatabase(ctx, name)
+}

@@ -1,0 +1,113 @@
+package localpg
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func TestDataOfAnotherVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "data/PG_VERSION"), []byte("9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Start(t.Context(), Options{Dir: dir, Test: true})
+	if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "written by PostgreSQL 9,") {
+		t.Errorf("Start says %v, want ErrVersion", err)
+	}
+}
+
+func TestClosedDirectoryIsRefusedBeforeAnythingRuns(t *testing.T) {
+	t.Parallel()
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.MkdirAll(filepath.Join(closed, "pg"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other := owner{uid: 54321, gid: 54321, name: "other", drop: true}
+	err := other.canEnter(filepath.Join(closed, "pg"))
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), rootDir) {
+		t.Errorf("canEnter says %v, want ErrUnreachable and where to go", err)
+	}
+	if err := serverOwner().canEnter("/tmp"); err != nil {
+		t.Errorf("canEnter of an open directory says %v", err)
+	}
+	if os.Geteuid() != 0 {
+		return // an ordinary user runs the server, and it is that user's directory
+	}
+	if _, err := Start(t.Context(), Options{Dir: filepath.Join(closed, "pg")}); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("Start says %v, want ErrUnreachable", err)
+	}
+}
+
+func TestSomebodyElsesDirectoryIsNotPrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open, link := filepath.Join(dir, "open"), filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o755), os.Symlink(open, link)); err != nil {
+		t.Fatal(err)
+	}
+	self := owner{uid: os.Geteuid(), gid: os.Getegid(), name: "self"}
+	for _, path := range []string{open, link} {
+		if err := self.makePrivate(path); err == nil {
+			t.Errorf("makePrivate accepts %s", path)
+		}
+	}
+	other := owner{uid: 54321, gid: 54321, name: "other"}
+	if err := other.makePrivate(filepath.Join(dir, "mine")); err == nil {
+		t.Error("makePrivate accepts a directory of another user")
+	}
+}
+
+func TestDeepDirectoryStillGetsASocket(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(tempDir(t), strings.Repeat("deep and quoted's/", 7), "pg")
+	s := start(t, Options{Dir: dir, Test: true})
+	t.Cleanup(func() {
+		if err := os.RemoveAll(s.c.sock); err != nil {
+			t.Error(err)
+		}
+	})
+	if len(s.c.sock) > 80 || !answers(s.URL("postgres")) {
+		t.Errorf("no answer at a socket in %s", s.c.sock)
+	}
+}
+
+func TestIdleServerStopsItself(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	s := start(t, Options{Dir: dir, Test: true, IdleStop: time.Second})
+	conn, err := pgx.Connect(t.Context(), s.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := pidOf(t, dir)
+	if err := pause(t.Context(), 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if commandLine(t.Context(), pid) == "" {
+		t.Fatal("the server stopped under a client")
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); commandLine(t.Context(), pid) != ""; {
+		if time.Now().After(deadline) {
+			t.Fatal("the server runs without clients")
+		}
+		if err := pause(t.Context(), 50*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := start(t, Options{Dir: dir, Test: true}); !answers(again.URL("postgres")) {
+		t.Error("no answer after an idle stop")
+	}
+}
