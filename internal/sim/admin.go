@@ -3,7 +3,6 @@ package sim
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -52,7 +51,7 @@ func (s *Sim) serveLedger(rw http.ResponseWriter, r *http.Request) {
 	from := uint64(1)
 	if q := r.URL.Query().Get("from"); q != "" {
 		var err error
-		if from, err = strconv.ParseUint(q, 10, 64); err != nil {
+		if from, err = strconv.ParseUint(q, 10, 63); err != nil {
 			http.Error(rw, badQuery("from", "a sequence number").Error(), http.StatusBadRequest)
 			return
 		}
@@ -114,24 +113,11 @@ func (s *Sim) serveBehave(rw http.ResponseWriter, r *http.Request) {
 	reply(rw, map[string]int{"ended": n})
 }
 
-// serveAddTemplates takes a list of templates, or what Graph's own GET
-// message_templates returns: {"data": [...]}.
+// serveAddTemplates takes what ParseTemplates reads.
 func (s *Sim) serveAddTemplates(rw http.ResponseWriter, r *http.Request) {
-	var raw json.RawMessage
-	var list []Template
-	err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, 16<<20)).Decode(&raw)
-	if err == nil && json.Unmarshal(raw, &list) != nil {
-		var page struct{ Data []Template }
-		err = json.Unmarshal(raw, &page)
-		list = page.Data
-	}
-	for _, t := range list {
-		if t.Name == "" || t.Language == "" {
-			err = errors.New("every template needs a name and a language")
-		}
-	}
+	list, err := ParseTemplates(http.MaxBytesReader(rw, r.Body, 16<<20))
 	if err != nil {
-		http.Error(rw, fmt.Sprintf("read templates: %v", err), http.StatusBadRequest)
+		http.Error(rw, err.Error(), http.StatusBadRequest)
 		return
 	}
 	w := s.world.Load()

@@ -1,8 +1,6 @@
 package sim
 
-import (
-	"iter"
-)
+import "iter"
 
 // Outcome is how a request ended, as the simulator knows it.
 type Outcome string
@@ -62,7 +60,6 @@ const (
 	flagHeld uint8 = 1 << iota
 	flagPrefixed
 	flagLite // sent through /marketing_messages
-	flagPausedAnswer
 )
 
 // record is an Entry as it is kept: 64 bytes, and the callback data.

@@ -1,13 +1,13 @@
 package sim
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -117,14 +117,27 @@ func hello(to, callback string) string {
 
 func person(i int) string { return fmt.Sprintf("+4479%08d", i) }
 
-// receiver is a webhook endpoint that keeps what it was sent.
+// delivery is one webhook as it arrived.
+type delivery struct {
+	body []byte
+	head http.Header
+	at   time.Time
+}
+
+// receiver is a webhook endpoint that keeps what it was sent. Set token and
+// answer before anything is sent.
 type receiver struct {
-	mu     sync.Mutex
-	bodies [][]byte
-	heads  []http.Header
-	at     []time.Time
-	answer func(n int, r *http.Request) int // nil: always 200
 	token  string
+	answer func(n int, d delivery) int // nil: always 200
+
+	mu  sync.Mutex
+	got []delivery
+}
+
+func (c *receiver) deliveries() []delivery {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.got)
 }
 
 func (c *receiver) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -143,10 +156,8 @@ func (c *receiver) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bodies = append(c.bodies, bytes.Clone(body))
-	c.heads = append(c.heads, r.Header.Clone())
-	c.at = append(c.at, time.Now())
+	c.got = append(c.got, delivery{body, r.Header.Clone(), time.Now()})
 	if c.answer != nil {
-		rw.WriteHeader(c.answer(len(c.bodies), r))
+		rw.WriteHeader(c.answer(len(c.got), c.got[len(c.got)-1]))
 	}
 }

@@ -2,7 +2,9 @@ package sim
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,6 +47,30 @@ type Button struct {
 	Example     textList `json:"example,omitempty"`
 }
 
+// ParseTemplates reads a JSON list of templates, or what the Graph API itself
+// answers to GET message_templates: {"data": [...]}. Each needs a name and a
+// language.
+func ParseTemplates(r io.Reader) ([]Template, error) {
+	var raw json.RawMessage
+	if err := json.NewDecoder(r).Decode(&raw); err != nil {
+		return nil, fmt.Errorf("read templates: %w", err)
+	}
+	var list []Template
+	if json.Unmarshal(raw, &list) != nil {
+		var page struct{ Data []Template }
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return nil, fmt.Errorf("read templates: %w", err)
+		}
+		list = page.Data
+	}
+	for i, t := range list {
+		if t.Name == "" || t.Language == "" {
+			return nil, fmt.Errorf("read templates: number %d has no name or no language", i+1)
+		}
+	}
+	return list, nil
+}
+
 const maxRendered = 1024 // characters of a rendered body; Meta, "Components"
 
 // plate is a template prepared for checking requests.
@@ -53,8 +79,8 @@ type plate struct {
 	named        bool
 	headerFormat string
 	headerVars   []string
-	body         string
 	bodyVars     []string
+	bodyLength   int // characters of the body without its variables
 	buttons      []Button
 }
 
@@ -82,7 +108,8 @@ func newPlate(t Template) *plate {
 			p.headerFormat = cmp.Or(strings.ToUpper(c.Format), "TEXT")
 			p.headerVars = variables(c.Text)
 		case "BODY":
-			p.body, p.bodyVars = c.Text, variables(c.Text)
+			p.bodyVars = variables(c.Text)
+			p.bodyLength = utf8.RuneCountInString(placeholder.ReplaceAllLiteralString(c.Text, ""))
 		case "BUTTONS":
 			p.buttons = c.Buttons
 		}
@@ -176,7 +203,7 @@ func countMismatch(where string, got, want int) *graphError {
 }
 
 func (p *plate) renderedLength(params []parameter) int {
-	n := utf8.RuneCountInString(placeholder.ReplaceAllLiteralString(p.body, ""))
+	n := p.bodyLength
 	for i := range params {
 		if t := params[i].Text; t != nil {
 			n += utf8.RuneCountInString(*t)

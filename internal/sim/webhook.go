@@ -66,18 +66,26 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// do makes a request and returns the status and the beginning of the body.
-func (p *poster) do(ctx context.Context, method, to string, body []byte, header ...string) (int, []byte, error) {
+// do makes a request and returns the status and the beginning of the body. A
+// request with a body is a signed webhook.
+func (p *poster) do(ctx context.Context, method, to string, hook *signed) (int, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	var body io.Reader
+	if hook != nil {
+		body = bytes.NewReader(hook.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, to, body)
 	if err != nil {
 		return 0, nil, fmt.Errorf("make webhook request: %w", err)
 	}
 	req.Header.Set("User-Agent", "facebookexternalua")
 	req.Header.Set("Accept", "*/*")
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+	if hook != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if hook != nil && hook.signature != "" {
+		req.Header.Set("X-Hub-Signature-256", hook.signature)
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
@@ -91,19 +99,24 @@ func (p *poster) do(ctx context.Context, method, to string, body []byte, header 
 	return resp.StatusCode, head, nil
 }
 
+// signed is a webhook's body and its X-Hub-Signature-256, if it has one.
+type signed struct {
+	body      []byte
+	signature string
+}
+
 // deliver tries a batch once. Only 200 counts as taken.
 func (p *poster) deliver(ctx context.Context, b *batch, buf []byte) []byte {
 	u := b.world.updates(b)
 	buf = u.append(buf[:0])
-	secret := p.opts.AppSecret
-	if b.world.rules.pick(onSigning, &u.subject, b.world.now()) != nil {
-		secret += "?"
+	hook := signed{body: buf}
+	if secret := p.opts.AppSecret; secret != "" {
+		if b.world.rules.pick(onSigning, &u.subject, b.world.now()) != nil {
+			secret += "?"
+		}
+		hook.signature = sign(secret, buf)
 	}
-	header := []string{"Content-Type", "application/json"}
-	if p.opts.AppSecret != "" {
-		header = append(header, "X-Hub-Signature-256", sign(secret, buf))
-	}
-	status, _, err := p.do(ctx, http.MethodPost, p.opts.WebhookURL, buf, header...)
+	status, _, err := p.do(ctx, http.MethodPost, p.opts.WebhookURL, &hook)
 	if status == http.StatusOK {
 		b.world.acked(b)
 		return buf
