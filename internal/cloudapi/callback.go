@@ -18,6 +18,9 @@ const (
 	minKey         = 16
 )
 
+// macEncoding is strict: one mac has one spelling.
+var macEncoding = base64.RawURLEncoding.Strict()
+
 var errShortKey = errors.New("callback key is shorter than 16 bytes: pass the random key that is stored with the database")
 
 // CallbackID names one claim of one recipient. It travels with each message in
@@ -57,7 +60,7 @@ func (s *signer) append(dst []byte, id CallbackID) []byte {
 	dst = strconv.AppendInt(dst, int64(id.Claim), 10)
 	mac := s.mac(dst[start:])
 	dst = append(dst, '.')
-	return base64.RawURLEncoding.AppendEncode(dst, mac[:])
+	return macEncoding.AppendEncode(dst, mac[:])
 }
 
 // parse needs no check for leading zeros, signs or upper case: the mac covers
@@ -68,11 +71,11 @@ func (s *signer) parse(text string) (CallbackID, bool) {
 	}
 	dot := strings.LastIndexByte(text, '.')
 	want := s.mac([]byte(text[:dot]))
-	var got [macBytes + 1]byte // one more, so that a longer mac does not fit the comparison
-	if base64.RawURLEncoding.DecodedLen(len(text)-dot-1) != macBytes {
+	var got [macBytes]byte
+	if macEncoding.DecodedLen(len(text)-dot-1) != macBytes {
 		return CallbackID{}, false
 	}
-	n, err := base64.RawURLEncoding.Decode(got[:], []byte(text[dot+1:]))
+	n, err := macEncoding.Decode(got[:], []byte(text[dot+1:]))
 	if err != nil || !hmac.Equal(got[:n], want[:]) {
 		return CallbackID{}, false
 	}
