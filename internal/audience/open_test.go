@@ -126,37 +126,40 @@ func TestDelimiters(t *testing.T) {
 	}
 }
 
+const anyRow = "\n+4915112345678,Ana\n"
+
+var unopenable = []struct {
+	name, text string
+	opts       Options
+	is         error
+	says       string
+}{
+	{"empty", "", Options{}, ErrEmpty, ""},
+	{"BOM only", "\xef\xbb\xbf", Options{}, ErrEmpty, ""},
+	{"blank lines only", "\r\n \r\n,,\r\n", Options{}, ErrEmpty, ""},
+	{"header only", "phone,name", Options{}, ErrNoRows, ""},
+	{"header and blank lines", "phone,name\n\n , \n", Options{}, ErrNoRows, ""},
+	{"no header", "+4915112345678,Ana" + anyRow, Options{}, ErrNoHeader, "header row"},
+	{"no phone column", "mobile,name" + anyRow, Options{}, nil, `no column "phone" for the phone numbers: the file has "mobile", "name"`},
+	{"no column for a parameter", "phone,name" + anyRow, Options{Params: []string{"city"}}, nil, `"city" for a template parameter: the file has "phone", "name"`},
+	{"two columns of one name", "phone,Phone " + anyRow, Options{}, nil, "columns 1 and 2 are both named"},
+	{"column without a name", "phone,,name\n+4915112345678,x,Ana\n", Options{}, nil, "column 2 has no name"},
+	{"NUL in the header", "phone,na\x00me" + anyRow, Options{}, nil, "NUL"},
+	{"bad UTF-8 in the header", "phone,näh,n\xe9me" + anyRow, Options{Encoding: "utf-8"}, nil, "byte 11 of its text is not UTF-8"},
+	{"header too wide", strings.Repeat("a,", 2000) + anyRow, Options{}, nil, "too many columns"},
+	{"open quote in the header", "phone,\"name" + anyRow, Options{}, ErrOpenQuote, "line 1"},
+	{"workbook", "PK\x03\x04....", Options{}, nil, "CSV UTF-8"},
+	{"gzip", "\x1f\x8b....", Options{}, nil, "unpack"},
+	{"UTF-32", "\xff\xfe\x00\x00p\x00\x00\x00", Options{}, nil, "UTF-32"},
+	{"unknown text", "phone,n\x81me\n", Options{}, nil, "save it as UTF-8"},
+	{"unknown encoding", "phone" + anyRow, Options{Encoding: "klingon"}, nil, "unknown encoding"},
+	{"unknown country", "phone" + anyRow, Options{DefaultCountry: "UK"}, nil, "ISO 3166"},
+	{"negative limit", "phone" + anyRow, Options{MaxColumns: -1}, nil, "negative"},
+}
+
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	const row = "\n+4915112345678,Ana\n"
-	for _, c := range []struct {
-		name, text string
-		opts       Options
-		is         error
-		says       string
-	}{
-		{"empty", "", Options{}, ErrEmpty, ""},
-		{"BOM only", "\xef\xbb\xbf", Options{}, ErrEmpty, ""},
-		{"blank lines only", "\r\n \r\n,,\r\n", Options{}, ErrEmpty, ""},
-		{"header only", "phone,name", Options{}, ErrNoRows, ""},
-		{"header and blank lines", "phone,name\n\n , \n", Options{}, ErrNoRows, ""},
-		{"no header", "+4915112345678,Ana" + row, Options{}, ErrNoHeader, "header row"},
-		{"no phone column", "mobile,name" + row, Options{}, nil, `no column "phone" for the phone numbers: the file has "mobile", "name"`},
-		{"no column for a parameter", "phone,name" + row, Options{Params: []string{"city"}}, nil, `"city" for a template parameter: the file has "phone", "name"`},
-		{"two columns of one name", "phone,Phone " + row, Options{}, nil, "columns 1 and 2 are both named"},
-		{"column without a name", "phone,,name\n+4915112345678,x,Ana\n", Options{}, nil, "column 2 has no name"},
-		{"NUL in the header", "phone,na\x00me" + row, Options{}, nil, "NUL"},
-		{"bad UTF-8 in the header", "phone,näh,n\xe9me" + row, Options{Encoding: "utf-8"}, nil, "byte 11 of its text is not UTF-8"},
-		{"header too wide", strings.Repeat("a,", 2000) + row, Options{}, nil, "too many columns"},
-		{"open quote in the header", "phone,\"name" + row, Options{}, ErrOpenQuote, "line 1"},
-		{"workbook", "PK\x03\x04....", Options{}, nil, "CSV UTF-8"},
-		{"gzip", "\x1f\x8b....", Options{}, nil, "unpack"},
-		{"UTF-32", "\xff\xfe\x00\x00p\x00\x00\x00", Options{}, nil, "UTF-32"},
-		{"unknown text", "phone,n\x81me\n", Options{}, nil, "save it as UTF-8"},
-		{"unknown encoding", "phone" + row, Options{Encoding: "klingon"}, nil, "unknown encoding"},
-		{"unknown country", "phone" + row, Options{DefaultCountry: "UK"}, nil, "ISO 3166"},
-		{"negative limit", "phone" + row, Options{MaxColumns: -1}, nil, "negative"},
-	} {
+	for _, c := range unopenable {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := Open(strings.NewReader(c.text), c.opts)

@@ -113,17 +113,16 @@ func (p *plans) judge(code, nsn string, owners []*plan) (number, verdict) {
 		return number{}, unsure
 	}
 	for _, o := range owners {
-		if o.leading != nil && len(owners) > 1 {
-			if !o.leading.MatchString(nsn) {
-				continue
-			}
-			if !o.valid(nsn) { // the library looks no further
-				return number{}, invalid
-			}
-		} else if !o.valid(nsn) {
+		leads := o.leading != nil && len(owners) > 1
+		if leads && !o.leading.MatchString(nsn) {
 			continue
 		}
-		return number{e164: "+" + code + nsn, mobile: o.mobile.match(nsn)}, valid
+		if ok, mobile := o.valid(nsn); ok {
+			return number{e164: "+" + code + nsn, mobile: mobile}, valid
+		}
+		if leads { // the library looks no further
+			return number{}, invalid
+		}
 	}
 	return number{}, invalid
 }
@@ -213,9 +212,12 @@ func (d pattern) match(nsn string) bool {
 	return (len(d.lengths) == 0 || slices.Contains(d.lengths, int32(len(nsn)))) && d.re.MatchString(nsn)
 }
 
-func (p *plan) valid(nsn string) bool {
-	return p.general.match(nsn) &&
-		(p.mobile.match(nsn) || slices.ContainsFunc(p.types, func(d pattern) bool { return d.match(nsn) }))
+func (p *plan) valid(nsn string) (ok, mobile bool) {
+	if !p.general.match(nsn) {
+		return false, false
+	}
+	mobile = p.mobile.match(nsn)
+	return mobile || slices.ContainsFunc(p.types, func(d pattern) bool { return d.match(nsn) }), mobile
 }
 
 // trimPrefix takes the national prefix off where what is left can be a number of the region.

@@ -1,7 +1,6 @@
 package audience
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -149,49 +148,57 @@ func TestRejectsOfAFileWithSuchColumns(t *testing.T) {
 	}
 }
 
-func TestRejectsAppearWholeOrNotAtAll(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	path := filepath.Join(dir, "people.rejected.csv")
-	f := open(t, "phone\n1\n", Options{})
-	left := func() (names []string) {
-		t.Helper()
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		return names
-	}
-	r := NewRejects(path, f)
-	if err := r.Commit(); err != nil || len(left()) > 0 {
-		t.Errorf("without a row: %v, left %v", err, left())
-	}
-	if err := r.Add(&RowError{Line: 2, Reason: ReasonPhoneShort, Record: []string{"1"}}); err != nil {
+// names lists a directory.
+func names(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.Contains(left(), filepath.Base(path)) || len(left()) != 1 {
-		t.Errorf("before Commit: %v", left())
+	for _, e := range entries {
+		names = append(names, e.Name())
 	}
-	if err := r.Close(); err != nil || len(left()) > 0 {
-		t.Errorf("closed without Commit: %v, left %v", err, left())
+	return names
+}
+
+func TestRejectsAppearWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	dir, refusal := t.TempDir(), &RowError{Line: 2, Reason: ReasonPhoneShort, Record: []string{"1"}}
+	path := filepath.Join(dir, "people.rejected.csv")
+	r := NewRejects(path, open(t, "phone\n1\n", Options{}))
+	if err := r.Commit(); err != nil || len(names(t, dir)) > 0 {
+		t.Errorf("without a row: %v, left %v", err, names(t, dir))
 	}
-	if err := r.Add(&RowError{Line: 2, Reason: ReasonPhoneShort, Record: []string{"1"}}); err != nil {
+	if err := r.Add(refusal); err != nil {
+		t.Fatal(err)
+	}
+	if left := names(t, dir); slices.Contains(left, filepath.Base(path)) || len(left) != 1 {
+		t.Errorf("before Commit: %v", left)
+	}
+	if err := r.Close(); err != nil || len(names(t, dir)) > 0 {
+		t.Errorf("closed without Commit: %v, left %v", err, names(t, dir))
+	}
+	if err := r.Add(refusal); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Close(); err != nil || !slices.Equal(left(), []string{filepath.Base(path)}) {
-		t.Errorf("committed: %v, left %v", err, left())
+	if err := r.Close(); err != nil || !slices.Equal(names(t, dir), []string{filepath.Base(path)}) {
+		t.Errorf("committed: %v, left %v", err, names(t, dir))
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v; want 0600: the file holds people's data", info.Mode(), err)
 	}
-	missing := NewRejects(filepath.Join(dir, "no", "such.csv"), f)
-	if err := missing.Add(&RowError{Line: 2}); err == nil || bytes.Contains([]byte(err.Error()), []byte("failed to")) {
-		t.Errorf("no directory: %v", err)
+}
+
+func TestRejectsWithoutADirectory(t *testing.T) {
+	t.Parallel()
+	r := NewRejects(filepath.Join(t.TempDir(), "no", "such.csv"), open(t, "phone\n1\n", Options{}))
+	if err := r.Add(&RowError{Line: 2}); err == nil || !strings.Contains(err.Error(), "create rejects") {
+		t.Errorf("Add = %v, want an error", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("Close = %v", err)
 	}
 }
