@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,14 +25,15 @@ func misbehave(t *testing.T, s *Sim, b Behavior) int {
 	return id
 }
 
-func TestAnswersThatMisbehave(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		b       Behavior
-		status  int
-		body    string
-		outcome Outcome
-	}{
+type badAnswer struct {
+	b       Behavior
+	status  int
+	body    string
+	outcome Outcome
+}
+
+func badAnswers() []badAnswer {
+	return []badAnswer{
 		{Behavior{Kind: Outage}, 503, `"is_transient":true`, Refused},
 		{Behavior{Kind: Outage, Code: 131016}, 500, `"code":131016`, Refused},
 		{Behavior{Kind: Outage, Body: "html"}, 502, "<html>", Refused},
@@ -53,7 +52,12 @@ func TestAnswersThatMisbehave(t *testing.T) {
 		{Behavior{Kind: PauseAnswer}, 200, `"message_status":"paused"`, Accepted},
 		{Behavior{Kind: Hold}, 200, `"message_status":"held_for_quality_assessment"`, Accepted},
 		{Behavior{Kind: FailLater, Code: 131026}, 200, `"message_status":"accepted"`, Accepted},
-	} {
+	}
+}
+
+func TestAnswersThatMisbehave(t *testing.T) {
+	t.Parallel()
+	for _, c := range badAnswers() {
 		t.Run(fmt.Sprintf("%s %d %v", c.b.Kind, c.b.Code, c.b.Accept), func(t *testing.T) {
 			t.Parallel()
 			s := mustNew(t, Options{})
@@ -122,24 +126,29 @@ func TestMisbehaveRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
+// sender returns a function that sends a message as a client with a timeout.
+func sender(t *testing.T, s *Sim, timeout time.Duration) func(callback string) error {
+	client := &http.Client{Transport: inProcess{s.Handler()}, Timeout: timeout}
+	return func(callback string) error {
+		r, err := http.NewRequest(http.MethodPost, "http://graph"+path, strings.NewReader(hello(person(1), callback)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer token")
+		resp, err := client.Do(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err
+	}
+}
+
 func TestSlowAndHanging(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := mustNew(t, Options{})
 		stop := start(t, s)
-		client := &http.Client{Transport: inProcess{s.Handler()}, Timeout: 10 * time.Second}
-		send := func(callback string) error {
-			r, err := http.NewRequest(http.MethodPost, "http://graph"+path, strings.NewReader(hello(person(1), callback)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("Authorization", "Bearer token")
-			resp, err := client.Do(r)
-			if err == nil {
-				_ = resp.Body.Close()
-			}
-			return err
-		}
+		send := sender(t, s, 10*time.Second)
 		began := time.Now()
 		misbehave(t, s, Behavior{Kind: Slow, Delay: Duration(3 * time.Second), Count: 1})
 		if err := send("slow"); err != nil || time.Since(began) != 3*time.Second {
@@ -264,66 +273,6 @@ func TestWebhookFaults(t *testing.T) {
 			t.Errorf("counts %+v", c)
 		}
 	})
-}
-
-func TestAdminOverHTTP(t *testing.T) {
-	t.Parallel()
-	s := mustNew(t, Options{Templates: catalog[:1]})
-	h := s.Handler()
-	do := func(method, target, body string) (int, string) {
-		rec := serve(s, httptestRequest(method, target, body))
-		return rec.Code, strings.TrimSpace(rec.Body.String())
-	}
-	for _, c := range []struct {
-		method, target, body string
-		status               int
-		want                 string
-	}{
-		{"POST", "/sim/behavior", `{"kind":"outage","duration":"30s","number":"5"}`, 200, `{"id":1}`},
-		{"POST", "/sim/behavior", `{"kind":"outage","minutes":3}`, 400, "unknown field"},
-		{"POST", "/sim/behavior", `{"kind":"earthquake"}`, 400, "webhook_blackout"},
-		{"GET", "/sim/behavior", "", 200, `[{"id":1,"hits":0,"kind":"outage","number":"5","duration":"30s","code":2}]`},
-		{"DELETE", "/sim/behavior?id=7", "", 404, "GET /sim/behavior"},
-		{"DELETE", "/sim/behavior?id=x", "", 400, "id"},
-		{"DELETE", "/sim/behavior?id=1", "", 200, `{"ended":1}`},
-		{"POST", "/sim/templates", `{"data":[{"name":"hello","language":"en_US","components":[{"type":"BUTTONS","buttons":[{"type":"COPY_CODE","example":"X"}]}]}]}`, 200, `{"templates":1}`},
-		{"POST", "/sim/templates", `[{"name":"hello","language":"en_US"}]`, 200, `{"templates":1}`},
-		{"POST", "/sim/templates", `[{"name":"hello"}]`, 400, "language"},
-		{"POST", path, hello(person(1), "w1.7.1.aa"), 200, "accepted"},
-		{"POST", path, hello(person(1), "w1.7.2.bb"), 200, "accepted"},
-		{"POST", path, hello(person(2), "w1.8.1.cc"), 200, "accepted"},
-		{"GET", "/sim/summary?rate=80&burst=1&slack=50ms&callback_fields=2", "", 200, `"doubled_callbacks":1,"doubled_recipients":1`},
-		{"GET", "/sim/summary", "", 200, `"accepts_per_callback":{"1":3}`},
-		{"GET", "/sim/summary?rate=fast", "", 400, "rate"},
-		{"GET", "/sim/summary?burst=x", "", 400, "burst"},
-		{"GET", "/sim/summary?slack=x", "", 400, "slack"},
-		{"GET", "/sim/summary?callback_fields=x", "", 400, "callback_fields"},
-		{"GET", "/sim/ledger?from=x", "", 400, "from"},
-	} {
-		if status, body := do(c.method, c.target, c.body); status != c.status || !strings.Contains(body, c.want) {
-			t.Errorf("%s %s: HTTP %d %s, want %d with %s", c.method, c.target, status, body, c.status, c.want)
-		}
-	}
-	dec := json.NewDecoder(bytes.NewReader(get(h, "/sim/ledger?from=2").Body.Bytes()))
-	var got []Entry
-	for {
-		var e Entry
-		if err := dec.Decode(&e); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, e)
-	}
-	if diff := cmp.Diff(s.Ledger()[1:], got); diff != "" {
-		t.Errorf("streamed ledger: %s", diff)
-	}
-	if do("POST", "/sim/reset", ""); len(s.Ledger()) != 0 || get(h, "/v25.0/1/message_templates?name=hello").Body.Len() == 0 {
-		t.Error("not reset")
-	}
-	if status, _ := do("POST", path, hello(person(1), "")); status != 404 {
-		t.Errorf("a template that was added live outlived the reset: HTTP %d", status)
-	}
 }
 
 func TestReadsFailWithTheHost(t *testing.T) {

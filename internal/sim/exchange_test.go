@@ -117,10 +117,9 @@ func (x exchange) run(t *testing.T, s *Sim) {
 	}
 }
 
-func TestEnvelopeExchanges(t *testing.T) {
-	t.Parallel()
+func envelopes() []exchange {
 	plainT := tmpl("plain", "en_US", "")
-	for _, x := range []exchange{
+	return []exchange{
 		{"accepted", "", msg(plainT, ""), 200, 0, ""},
 		{"no version", "/" + number + "/messages", msg(plainT, ""), 200, 0, ""},
 		{"unknown keys outside are ignored", "", msg(plainT, `,"messaging_account_id":"1"`), 200, 0, ""},
@@ -143,10 +142,22 @@ func TestEnvelopeExchanges(t *testing.T) {
 		{"text", "", strings.Replace(msg(plainT, ""), `"template","t`, `"text","t`, 1), 400, 131047, ""},
 		{"unknown type", "", strings.Replace(msg(plainT, ""), `"type":"template"`, `"type":"fax"`, 1), 400, 100, "Param type must be one of"},
 		{"no template", "", `{"messaging_product":"whatsapp","to":"+16505551234","type":"template"}`, 400, 100, "template is required"},
-		{"marketing route", "/v25.0/" + number + "/marketing_messages", msg(plainT, `,"product_policy":"STRICT"`), 200, 0, ""},
-		{"marketing route, text", "/v25.0/" + number + "/marketing_messages", strings.Replace(msg(plainT, ""), `"type":"template"`, `"type":"text"`, 1), 400, 131055, ""},
-		{"marketing route, utility", "/v25.0/" + number + "/marketing_messages", msg(tmpl("two", "en_US", bodyOf(textA+","+textA)), ""), 400, 134100, ""},
-	} {
+	}
+}
+
+func marketingRoute() []exchange {
+	const route = "/v25.0/" + number + "/marketing_messages"
+	plainT := tmpl("plain", "en_US", "")
+	return []exchange{
+		{"marketing route", route, msg(plainT, `,"product_policy":"STRICT"`), 200, 0, ""},
+		{"marketing route, text", route, strings.Replace(msg(plainT, ""), `"type":"template"`, `"type":"text"`, 1), 400, 131055, ""},
+		{"marketing route, utility", route, msg(tmpl("two", "en_US", bodyOf(textA+","+textA)), ""), 400, 134100, ""},
+	}
+}
+
+func TestEnvelopeExchanges(t *testing.T) {
+	t.Parallel()
+	for _, x := range append(envelopes(), marketingRoute()...) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			x.run(t, strict(t))
@@ -154,9 +165,8 @@ func TestEnvelopeExchanges(t *testing.T) {
 	}
 }
 
-func TestTemplateExchanges(t *testing.T) {
-	t.Parallel()
-	cases := []exchange{
+func texts() []exchange {
+	return []exchange{
 		{"no name", "", `{"language":{"code":"en_US"}}`, 400, 131008, "name"},
 		{"no language", "", `{"name":"plain"}`, 400, 131008, "language"},
 		{"policy", "", `{"name":"plain","language":{"code":"en_US","policy":"fallback"}}`, 400, 131009, "deterministic"},
@@ -189,7 +199,11 @@ func TestTemplateExchanges(t *testing.T) {
 		{"named, other name", "", named("city", "item", "surname"), 400, 132000, "surname"},
 		{"named, twice", "", named("city", "item", "item"), 400, 132000, "twice"},
 	}
-	for _, x := range append(cases, mediaAndButtons()...) {
+}
+
+func TestTemplateExchanges(t *testing.T) {
+	t.Parallel()
+	for _, x := range append(texts(), mediaAndButtons()...) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			x.body = msg(x.body, "")

@@ -4,102 +4,14 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-// hook is a webhook body as a receiver would decode it.
-type hook struct {
-	Object string
-	Entry  []struct {
-		ID      string
-		Changes []struct {
-			Field string
-			Value struct {
-				Product  string `json:"messaging_product"`
-				Metadata struct {
-					Display string `json:"display_phone_number"`
-					ID      string `json:"phone_number_id"`
-				}
-				Contacts []struct {
-					WaID    string `json:"wa_id"`
-					Profile struct{ Name string }
-				}
-				Statuses []hookStatus
-			}
-		}
-	}
-}
-
-type hookStatus struct {
-	ID, Status, Timestamp string
-	Recipient             string `json:"recipient_id"`
-	Callback              string `json:"biz_opaque_callback_data"`
-	Pricing               *struct{ Category, Type string }
-	Errors                []struct {
-		Code  int
-		Title string
-		Href  string
-		Data  struct{ Details string } `json:"error_data"`
-	}
-}
-
-func (c *receiver) hooks(t *testing.T) []hook {
-	t.Helper()
-	got := c.deliveries()
-	list := make([]hook, len(got))
-	for i, d := range got {
-		if err := json.Unmarshal(d.body, &list[i]); err != nil {
-			t.Fatalf("%v in %s", err, d.body)
-		}
-	}
-	return list
-}
-
-// statuses flattens everything received, in order.
-func (c *receiver) statuses(t *testing.T) []hookStatus {
-	t.Helper()
-	var all []hookStatus
-	for _, h := range c.hooks(t) {
-		for _, e := range h.Entry {
-			for _, ch := range e.Changes {
-				all = append(all, ch.Value.Statuses...)
-			}
-		}
-	}
-	return all
-}
-
-// words groups the statuses by callback id: "sent delivered read".
-func byCallback(list []hookStatus) map[string]string {
-	out := map[string]string{}
-	for _, s := range list {
-		out[s.Callback] = strings.TrimSpace(out[s.Callback] + " " + s.Status)
-	}
-	return out
-}
-
-// bubble runs fn with a platform that sends webhooks to a receiver in process.
-func bubble(t *testing.T, o Options, fn func(*testing.T, *Sim, *receiver)) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		rx := &receiver{}
-		o.WebhookURL, o.AppSecret, o.Transport = "http://receiver/hook", "secret", inProcess{rx}
-		s := mustNew(t, o)
-		stop := start(t, s)
-		fn(t, s, rx)
-		stop()
-	})
-}
 
 func TestStatusesAreSignedCompleteAndInTime(t *testing.T) {
 	o := Options{
@@ -333,68 +245,4 @@ func TestTimestampsOfReorderedStatuses(t *testing.T) {
 			t.Errorf("%+v: want sent late, with the earliest timestamp", list)
 		}
 	})
-}
-
-func TestHandshake(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var tries atomic.Int64
-		rx := &receiver{token: "right"}
-		up := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if tries.Add(1) < 4 {
-				http.Error(rw, "starting", http.StatusBadGateway)
-				return
-			}
-			rx.ServeHTTP(rw, r)
-		})
-		s := mustNew(t, Options{WebhookURL: "http://receiver/hook?a=b", VerifyToken: "right", Transport: inProcess{up}})
-		start(t, s)
-		post(s.Handler(), path, hello(person(1), "a"))
-		time.Sleep(10 * time.Second)
-		if got := len(rx.deliveries()); got != 2 || tries.Load() != 6 {
-			t.Errorf("%d webhooks after %d requests, want 2 after 6", got, tries.Load())
-		}
-		wrong := mustNew(t, Options{WebhookURL: "http://receiver/hook", VerifyToken: "wrong", Transport: inProcess{rx}})
-		if err := wrong.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "verify token") {
-			t.Errorf("Run with a wrong token: %v", err)
-		}
-		if err := wrong.Run(t.Context()); err == nil {
-			t.Error("a second Run must fail")
-		}
-	})
-}
-
-// The same seed, people and callbacks give the same fates, in whatever order
-// and however fast they are sent.
-func TestFateFollowsTheSeed(t *testing.T) {
-	t.Parallel()
-	fates := func(seed uint64, backwards bool) map[string]string {
-		var out map[string]string
-		synctest.Test(t, func(t *testing.T) {
-			rx := &receiver{}
-			s := mustNew(t, Options{
-				Seed: seed, WebhookURL: "http://receiver/", Transport: inProcess{rx}, ReadShare: 0.5,
-				SentOnlyShare: 0.2, ReorderShare: 0.3, Failures: []Failure{{131026, 0.2}},
-				Sent: Spread{Jitter: time.Minute}, Delivered: Spread{Jitter: time.Minute},
-			})
-			stop := start(t, s)
-			for i := range 60 {
-				if backwards {
-					i = 59 - i
-				}
-				post(s.Handler(), path, hello(person(i), fmt.Sprint(i)))
-			}
-			time.Sleep(time.Hour)
-			stop()
-			out = byCallback(rx.statuses(t))
-		})
-		return out
-	}
-	first := fates(1, false)
-	if diff := cmp.Diff(first, fates(1, true)); diff != "" {
-		t.Errorf("order changed fates: %s", diff)
-	}
-	if cmp.Equal(first, fates(2, false)) {
-		t.Error("another seed gave the same fates")
-	}
 }
