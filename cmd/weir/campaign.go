@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/jobs"
+	"github.com/weirhq/weir/internal/store"
+)
+
+type campaignCmd struct {
+	Create campaignCreateCmd `cmd:"" help:"Make a campaign from a CSV file. Prints its id."`
+	Test   campaignTestCmd   `cmd:"" help:"Send one message of a campaign to your own phone."`
+	Start  campaignStartCmd  `cmd:"" help:"Start a campaign, now or at a time, or go on with one that stopped."`
+	Status campaignStatusCmd `cmd:"" help:"Show how far a campaign is."`
+	Watch  campaignWatchCmd  `cmd:"" help:"Follow a campaign until it is over."`
+	List   campaignListCmd   `cmd:"" help:"List campaigns."`
+	Export campaignExportCmd `cmd:"" help:"Write who got what, as CSV."`
+	Verify campaignVerifyCmd `cmd:"" help:"Prove from the rows that nobody was lost or doubled."`
+	Drop   campaignDropCmd   `cmd:"" help:"Remove a campaign that has not been started."`
+}
+
+type campaignStartCmd struct {
+	graph
+	Name     string    `arg:"" help:"Name or id of the campaign."`
+	At       time.Time `placeholder:"TIME" help:"When, as 2026-12-01T09:00:00+01:00. Default: what create said, else now."`
+	Now      bool      `help:"Now, whatever create said."`
+	NoVerify bool      `help:"Do not ask Meta about the template."`
+}
+
+// Help shows an example.
+func (campaignStartCmd) Help() string {
+	return "  weir campaign start spring --at 2026-12-01T09:00:00+01:00"
+}
+
+func (c campaignStartCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	if c.Now && !c.At.IsZero() {
+		return usagef("say --now or --at, not both")
+	}
+	return g.with(ctx, log, func(db *database) error {
+		campaign, err := db.FindCampaign(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if !c.NoVerify {
+			client, err := c.client(ctx, db.Store, log, nil)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			check := templateCheck{client: client, store: db.Store, warn: std.err}
+			if _, err := check.run(ctx, campaign.CampaignSpec); err != nil {
+				return err
+			}
+		}
+		if !c.At.IsZero() {
+			if err := db.SetStart(ctx, campaign.ID, c.At); err != nil {
+				return err
+			}
+		}
+		return startCampaign(ctx, db, std.err, campaign, c.Now)
+	})
+}
+
+func startCampaign(ctx context.Context, db *database, w io.Writer, c store.Campaign, now bool) error {
+	got, err := db.StartCampaign(ctx, c.ID, now)
+	if err != nil {
+		return err
+	}
+	at := time.Now()
+	if got.State == store.Scheduled {
+		at = got.StartAt
+	}
+	if err := jobs.Schedule(ctx, db.Pool(), c.ID, at); err != nil {
+		return err
+	}
+	heard, err := db.WebhookHeard(ctx)
+	if err != nil {
+		return err
+	}
+	if heard.IsZero() {
+		_, _ = fmt.Fprintln(w, "NO WEBHOOK HAS EVER ARRIVED HERE. Without webhooks nothing gets beyond accepted, and an unknown outcome stays unknown: "+
+			"subscribe the field messages in Meta's app dashboard to https://YOUR.HOST/webhooks/whatsapp.")
+	}
+	switch {
+	case got.State == store.Scheduled:
+		_, err = fmt.Fprintf(w, "campaign %s will start at %s\n", c.Name, stamp(got.StartAt))
+	case got.Was == store.Running:
+		_, err = fmt.Fprintf(w, "campaign %s is running already\n", c.Name)
+	default:
+		_, err = fmt.Fprintf(w, "campaign %s is running: follow it with weir campaign watch %s\n", c.Name, c.Name)
+	}
+	return err
+}
+
+type campaignListCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c campaignListCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	return g.with(ctx, log, func(db *database) error {
+		campaigns, err := db.Campaigns(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			views := make([]campaignView, len(campaigns))
+			for i, campaign := range campaigns {
+				views[i] = viewOf(campaign, nil)
+			}
+			return printJSON(std.out, views)
+		}
+		t := newTable(std.out, "ID", "NAME", "STATE", "RECIPIENTS", "TEMPLATE", "STARTED", "REASON")
+		for _, campaign := range campaigns {
+			t.row(fmt.Sprint(campaign.ID), campaign.Name, string(campaign.State), group(campaign.Import.Accepted),
+				campaign.Template.Name+"/"+campaign.Template.Language, stamp(campaign.StartedAt), campaign.Reason)
+		}
+		return t.flush()
+	})
+}
+
+type campaignStatusCmd struct {
+	Name string `arg:"" help:"Name or id of the campaign."`
+	JSON bool   `help:"Print JSON: id, state, counts by status and more."`
+}
+
+// Help shows an example.
+func (campaignStatusCmd) Help() string {
+	return "  weir campaign status spring --json | jq .counts.delivered"
+}
+
+func (c campaignStatusCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	return g.with(ctx, log, func(db *database) error {
+		campaign, err := db.FindCampaign(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		p, err := look(ctx, db.Store, campaign)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(std.out, viewOf(campaign, p.counts))
+		}
+		_, err = io.WriteString(std.out, strings.Join(p.lines(time.Now()), "\n")+"\n")
+		return err
+	})
+}
+
+// campaignView is a campaign for scripts: its fields are a promise.
+type campaignView struct {
+	ID         int64            `json:"id"`
+	Name       string           `json:"name"`
+	State      string           `json:"state"`
+	Reason     string           `json:"reason,omitempty"`
+	Template   string           `json:"template"`
+	Language   string           `json:"language"`
+	Category   string           `json:"category"`
+	Numbers    []string         `json:"numbers"`
+	Recipients int64            `json:"recipients"`
+	Counts     map[string]int64 `json:"counts,omitempty"`
+	Rows       rowsView         `json:"rows"`
+	StartAt    string           `json:"start_at,omitempty"`
+	StartedAt  string           `json:"started_at,omitempty"`
+	FinishedAt string           `json:"finished_at,omitempty"`
+}
+
+type rowsView struct {
+	Read      int64 `json:"read"`
+	Accepted  int64 `json:"accepted"`
+	Rejected  int64 `json:"rejected"`
+	Duplicate int64 `json:"duplicate"`
+	Defaulted int64 `json:"default_country"`
+}
+
+func viewOf(c store.Campaign, counts map[engine.Status]int) campaignView {
+	v := campaignView{
+		ID: c.ID, Name: c.Name, State: string(c.State), Reason: c.Reason, Template: c.Template.Name, Language: c.Template.Language,
+		Category: string(c.Template.Category), Recipients: c.Import.Accepted,
+		Rows:    rowsView{c.Import.Read, c.Import.Accepted, c.Import.Rejected, c.Import.Duplicate, c.Import.Defaulted},
+		StartAt: stamp(c.StartAt), StartedAt: stamp(c.StartedAt), FinishedAt: stamp(c.FinishedAt),
+	}
+	for _, n := range c.Numbers {
+		v.Numbers = append(v.Numbers, n.ID)
+	}
+	if counts != nil {
+		v.Counts = map[string]int64{}
+		for _, s := range engine.Statuses() {
+			v.Counts[s.String()] = int64(counts[s])
+		}
+	}
+	return v
+}
+
+type campaignDropCmd struct {
+	Name string `arg:"" help:"Name or id of the campaign."`
+}
+
+func (c campaignDropCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	return g.with(ctx, log, func(db *database) error {
+		campaign, err := db.FindCampaign(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if err := db.DropCampaign(ctx, campaign.ID); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(std.err, "campaign %s and its %s recipients are gone\n", campaign.Name, group(campaign.Import.Accepted))
+		return err
+	})
+}

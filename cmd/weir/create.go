@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/audience"
+	"github.com/weirhq/weir/internal/store"
+)
+
+type campaignCreateCmd struct {
+	graph
+	Name           string    `arg:"" help:"The campaign's name: its handle in every other command."`
+	Template       string    `required:"" help:"Name of the approved template."`
+	Language       string    `required:"" help:"The template's language code, for example en_US."`
+	Number         []string  `required:"" placeholder:"ID" help:"Numbers that send it (phone_number_id); they share its people."`
+	FallbackNumber []string  `placeholder:"ID" help:"Numbers that take over when none of those can send."`
+	CSV            string    `name:"csv" required:"" type:"existingfile" placeholder:"FILE" help:"The audience: a CSV with a header row."`
+	PhoneColumn    string    `default:"phone" help:"Column with the phone numbers."`
+	DefaultCountry string    `placeholder:"CC" help:"Country of numbers without a country code, for example BR."`
+	Param          []string  `sep:"none" placeholder:"PLACE=COLUMN" help:"Fill a template parameter from a column (body.1=first_name), or for everyone alike (header.image:=https://…). Without any, columns named like the parameters are used."`
+	Category       string    `enum:",marketing,utility,authentication" default:"" help:"marketing, utility or authentication. Default: the template's."`
+	Priority       int       `help:"Higher goes first on a shared number; equal ones take turns."`
+	At             time.Time `placeholder:"TIME" help:"Start then, as 2026-12-01T09:00:00+01:00."`
+	ExpireAt       time.Time `placeholder:"TIME" help:"Send nothing from then on."`
+	Start          bool      `help:"Start once the file is in."`
+	OnUnknown      string    `enum:"fail,resend,hold" default:"fail" help:"When nobody knows whether a message went out: fail (never twice), resend (at least once) or hold."`
+	MaxAttempts    int       `default:"5" help:"Calls per recipient at most."`
+	NoVerify       bool      `help:"Do not ask Meta about the template."`
+}
+
+// Help shows an example.
+func (campaignCreateCmd) Help() string {
+	return `  weir campaign create spring --template order_update --language en_US --number 106540352242922 \
+       --csv people.csv --default-country BR --param body.1=first_name --param body.2=order_no
+
+Prints the campaign's id alone. Rejected rows go to FILE.rejected.csv, with reasons.
+An import that was cut short goes on when the same command is given again.`
+}
+
+func (c campaignCreateCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	columns, params, err := c.bind()
+	if err != nil {
+		return err
+	}
+	return g.with(ctx, log, func(db *database) error {
+		spec, err := c.spec(ctx, db, std, log, params)
+		if err != nil {
+			return err
+		}
+		if spec.Columns, spec.Template.Params, err = usedColumns(columns, spec.Template.Params); err != nil {
+			return err
+		}
+		campaign, err := createOrResume(ctx, db.Store, spec)
+		if err != nil {
+			return err
+		}
+		if campaign, err = c.importFile(ctx, db, campaign, std); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(std.out, campaign.ID); err != nil {
+			return err
+		}
+		if c.Start || !c.At.IsZero() {
+			return startCampaign(ctx, db, std.err, campaign, c.At.IsZero())
+		}
+		return nil
+	})
+}
+
+// spec is the campaign as asked for, checked against the template at Meta.
+func (c campaignCreateCmd) spec(ctx context.Context, db *database, std streams, log *slog.Logger, params []engine.Param) (store.CampaignSpec, error) {
+	spec := store.CampaignSpec{
+		Name: c.Name, Priority: c.Priority, StartAt: c.At, ExpireAt: c.ExpireAt,
+		OnUnknown: engine.OnUnknown(c.OnUnknown), MaxAttempts: c.MaxAttempts,
+		Template: engine.Template{Name: c.Template, Language: c.Language, Category: engine.Category(c.Category), Params: params},
+	}
+	for _, id := range c.Number {
+		spec.Numbers = append(spec.Numbers, store.CampaignNumber{ID: id})
+	}
+	for _, id := range c.FallbackNumber {
+		spec.Numbers = append(spec.Numbers, store.CampaignNumber{ID: id, Fallback: true})
+	}
+	if c.NoVerify {
+		return spec, checkTargets(params)
+	}
+	client, err := c.client(ctx, db.Store, log, nil)
+	if err != nil {
+		return spec, err
+	}
+	defer client.Close()
+	check := templateCheck{client: client, store: db.Store, warn: std.err, spare: len(c.Param) == 0}
+	spec.Template, err = check.run(ctx, spec)
+	return spec, err
+}
+
+// createOrResume makes the campaign, or finds the one of this name whose
+// import was cut short.
+func createOrResume(ctx context.Context, s *store.Store, spec store.CampaignSpec) (store.Campaign, error) {
+	_, err := s.CreateCampaign(ctx, spec)
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return store.Campaign{}, err
+	}
+	campaign, findErr := s.FindCampaign(ctx, spec.Name)
+	switch {
+	case findErr != nil:
+		return store.Campaign{}, findErr
+	case err != nil && (campaign.State != store.Importing || campaign.Reason != ""):
+		return store.Campaign{}, err
+	case err != nil && !sameMessage(campaign.CampaignSpec, spec):
+		return store.Campaign{}, usagef("campaign %s is half imported with other settings: give the command as it was, or drop it with weir campaign drop %[1]s", spec.Name)
+	}
+	return campaign, nil
+}
+
+func sameMessage(a, b store.CampaignSpec) bool {
+	return a.Template.Name == b.Template.Name && a.Template.Language == b.Template.Language &&
+		slices.Equal(a.Template.Params, b.Template.Params) && slices.Equal(a.Columns, b.Columns)
+}
+
+// bind reads the header and says which template parameter comes from where:
+// Column is an index into the returned columns.
+func (c campaignCreateCmd) bind() (columns []string, params []engine.Param, err error) {
+	file, err := os.Open(c.CSV)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open audience: %w", err)
+	}
+	defer file.Close()
+	head, err := audience.Open(file, audience.Options{PhoneColumn: c.PhoneColumn, DefaultCountry: c.DefaultCountry})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", c.CSV, err)
+	}
+	columns = head.Columns()
+	if len(c.Param) == 0 {
+		return columns, paramsByName(columns, c.PhoneColumn), nil
+	}
+	for _, text := range c.Param {
+		p, err := parseParam(text, columns)
+		if err != nil {
+			return nil, nil, err
+		}
+		params = append(params, p)
+	}
+	return columns, params, nil
+}
+
+// parseParam reads PLACE=COLUMN or PLACE:=VALUE.
+func parseParam(text string, columns []string) (engine.Param, error) {
+	place, value, ok := strings.Cut(text, "=")
+	switch {
+	case !ok || place == "" || value == "":
+		return engine.Param{}, usagef("--param %s: want PLACE=COLUMN, for example body.1=first_name, or PLACE:=VALUE for one value for everyone", text)
+	case strings.HasSuffix(place, ":"):
+		return engine.Param{Target: strings.TrimSuffix(place, ":"), Column: -1, Literal: value}, nil
+	}
+	i := slices.IndexFunc(columns, func(name string) bool { return strings.EqualFold(name, value) })
+	if i < 0 {
+		return engine.Param{}, usagef("--param %s: the file has no column %q; it has %s (one value for everyone is written %s:=%s)",
+			text, value, strings.Join(columns, ", "), place, value)
+	}
+	return engine.Param{Target: place, Column: i}, nil
+}
+
+// paramsByName takes every column but the phone's for the body parameter of its
+// name or number, and columns named like a place for that place. What the
+// template does not have is left out later, if Meta can be asked.
+func paramsByName(columns []string, phone string) (params []engine.Param) {
+	for i, name := range columns {
+		if strings.EqualFold(name, phone) {
+			continue
+		}
+		target := name
+		if !strings.Contains(name, ".") {
+			target = "body." + name
+		}
+		if n, err := strconv.Atoi(name); err == nil {
+			target = fmt.Sprintf("body.%d", n)
+		}
+		params = append(params, engine.Param{Target: target, Column: i})
+	}
+	return params
+}
+
+// usedColumns keeps the columns that a parameter takes, once each, and
+// renumbers the parameters.
+func usedColumns(columns []string, params []engine.Param) ([]string, []engine.Param, error) {
+	var used []string
+	out := slices.Clone(params)
+	for i, p := range out {
+		if p.Column < 0 {
+			continue
+		}
+		if p.Column >= len(columns) {
+			return nil, nil, fmt.Errorf("parameter %s takes column %d of %d", p.Target, p.Column+1, len(columns))
+		}
+		name := columns[p.Column]
+		if out[i].Column = slices.Index(used, name); out[i].Column < 0 {
+			used = append(used, name)
+			out[i].Column = len(used) - 1
+		}
+	}
+	return used, out, nil
+}

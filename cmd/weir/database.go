@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/weirhq/weir/internal/localpg"
+	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/migrations"
+)
+
+// embeddedDatabase is the name of the database in the private server.
+const embeddedDatabase = "weir"
+
+// database is what a command works on, and how to leave it.
+type database struct {
+	*store.Store
+	url   string
+	local *localpg.Server // nil when the operator named a server
+}
+
+// url finds the database: the operator's, or the private server's, which it
+// starts. Close the returned server when it is not nil.
+func (g *globals) url(ctx context.Context, log *slog.Logger) (string, *localpg.Server, error) {
+	if g.DatabaseURL != "" {
+		return g.DatabaseURL, nil, nil
+	}
+	local, err := localpg.Start(ctx, localpg.Options{Dir: g.DataDir, Logger: log})
+	if err != nil {
+		return "", nil, fmt.Errorf("start the private Postgres: %w", err)
+	}
+	if err := local.EnsureDatabase(ctx, embeddedDatabase); err != nil {
+		return "", nil, errors.Join(err, local.Close())
+	}
+	return local.URL(embeddedDatabase), local, nil
+}
+
+// open connects to the database and checks its schema. The private database
+// has no administrator, so its schema is brought up to date here; a named one
+// is only checked.
+func (g *globals) open(ctx context.Context, log *slog.Logger) (*database, error) {
+	url, local, err := g.url(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	db := &database{url: url, local: local}
+	if local != nil {
+		if err := migrations.Up(ctx, url); err != nil {
+			return nil, errors.Join(err, db.close())
+		}
+	}
+	if db.Store, err = store.Open(ctx, url, store.Options{}); err != nil {
+		return nil, errors.Join(err, db.close())
+	}
+	if err := migrations.Check(ctx, db.Pool()); err != nil {
+		return nil, errors.Join(err, db.close())
+	}
+	return db, nil
+}
+
+func (d *database) close() error {
+	if d.Store != nil {
+		d.Store.Close()
+	}
+	if d.local == nil {
+		return nil
+	}
+	return d.local.Close()
+}
+
+// with runs f on an open database and leaves it cleanly.
+func (g *globals) with(ctx context.Context, log *slog.Logger, f func(*database) error) (err error) {
+	db, err := g.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.close()) }()
+	return f(db)
+}

@@ -1,0 +1,112 @@
+// Command weir sends WhatsApp campaigns in bulk through Meta's Cloud API, on
+// one Postgres. It is thin: it reads flags and environment, builds the parts
+// that the other packages offer, and prints. stdout is data, stderr is talk.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes of every command.
+const (
+	exitOK      = 0
+	exitFailure = 1 // it was understood and did not work
+	exitUsage   = 2 // it was not understood
+)
+
+func main() {
+	// The first signal asks for a clean end; a second one, once the handler is
+	// gone, ends the process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// streams are a command's ends: data goes to out, talk to err.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// cli is the command tree; kong reads it.
+type cli struct {
+	globals
+
+	Serve    serveCmd    `cmd:"" help:"Run a node: send, receive webhooks, run jobs. Several on one database are a fleet."`
+	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up to date, or take it down."`
+	Number   numberCmd   `cmd:"" help:"The business phone numbers that send."`
+	Campaign campaignCmd `cmd:"" help:"Create, start, watch and prove campaigns."`
+	Sim      simCmd      `cmd:"" help:"Run a simulated Cloud API to rehearse on."`
+	Demo     demoCmd     `cmd:"" help:"Send a campaign on this machine, end to end, and prove it."`
+}
+
+// globals are the flags of every command.
+type globals struct {
+	DatabaseURL string     `env:"WEIR_DATABASE_URL" placeholder:"URL" help:"Postgres to use. Unset: a private one in the user's data directory."`
+	DataDir     string     `env:"WEIR_DATA_DIR" type:"path" placeholder:"DIR" help:"Where the private Postgres keeps its data."`
+	LogLevel    slog.Level `env:"WEIR_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+}
+
+func run(ctx context.Context, args []string, std streams) (code int) {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c, kong.Name("weir"), kong.Writers(std.out, std.err),
+		kong.Description("Sends WhatsApp campaigns in bulk: paced, provable, on one Postgres."),
+		kong.Exit(func(code int) { exited = code }), kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)))
+	if err != nil {
+		_, _ = fmt.Fprintln(std.err, "weir:", err)
+		return exitFailure
+	}
+	parsed, err := parser.Parse(args)
+	switch {
+	case exited >= 0: // --help has been printed
+		return exited
+	case err != nil:
+		_, _ = fmt.Fprintf(std.err, "weir: %v\nRun `weir --help` for the commands.\n", err)
+		return exitUsage
+	}
+	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: c.LogLevel}))
+	return report(std.err, parsed.Run(&c.globals, std, log))
+}
+
+// usageError is a mistake in how a command was called.
+type usageError struct{ msg string }
+
+func (e usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+// errSilent fails a command that has already said why.
+var errSilent = errors.New("said already")
+
+func report(w io.Writer, err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errSilent):
+		return exitFailure
+	case errors.As(err, &usage):
+		_, _ = fmt.Fprintln(w, "weir:", err)
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		_, _ = fmt.Fprintln(w, "weir: interrupted")
+		return exitFailure
+	default:
+		_, _ = fmt.Fprintln(w, "weir:", err)
+		return exitFailure
+	}
+}

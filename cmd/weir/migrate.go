@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/weirhq/weir/migrations"
+)
+
+type migrateCmd struct {
+	Up     migrateUpCmd     `cmd:"" help:"Bring the schema up to date (River's tables too)."`
+	Down   migrateDownCmd   `cmd:"" help:"Remove everything Weir has in the database."`
+	Status migrateStatusCmd `cmd:"" help:"Show which schema the database has."`
+}
+
+type (
+	migrateUpCmd   struct{}
+	migrateDownCmd struct {
+		Yes bool `help:"Yes, delete every campaign and its proof."`
+	}
+	migrateStatusCmd struct{}
+)
+
+func (migrateUpCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	return g.migrate(ctx, log, func(url string) error {
+		if err := migrations.Up(ctx, url); err != nil {
+			return err
+		}
+		return printSchema(ctx, std, url)
+	})
+}
+
+func (c migrateDownCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	if !c.Yes {
+		return usagef("migrate down deletes every campaign and its proof: say --yes if that is meant")
+	}
+	return g.migrate(ctx, log, func(url string) error {
+		if err := migrations.Down(ctx, url); err != nil {
+			return err
+		}
+		return printSchema(ctx, std, url)
+	})
+}
+
+func (migrateStatusCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	return g.migrate(ctx, log, func(url string) error { return printSchema(ctx, std, url) })
+}
+
+func (g *globals) migrate(ctx context.Context, log *slog.Logger, f func(url string) error) (err error) {
+	url, local, err := g.url(ctx, log)
+	if err != nil {
+		return err
+	}
+	if local != nil {
+		defer func() { err = errors.Join(err, local.Close()) }()
+	}
+	return f(url)
+}
+
+func printSchema(ctx context.Context, std streams, url string) error {
+	s, err := migrations.ReadStatus(ctx, url)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(std.out, s)
+	return err
+}

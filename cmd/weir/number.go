@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/store"
+)
+
+type numberCmd struct {
+	Add  numberAddCmd  `cmd:"" help:"Add a number."`
+	List numberListCmd `cmd:"" help:"List the numbers."`
+	Set  numberSetCmd  `cmd:"" help:"Change a number; running nodes take it up within seconds."`
+}
+
+type numberAddCmd struct {
+	graph
+	ID        string   `arg:"" help:"The number's phone_number_id (WhatsApp Manager shows it; it is not the phone number)."`
+	WABA      string   `name:"waba" required:"" help:"Id of its WhatsApp business account."`
+	Limit     *float64 `help:"Messages per second Meta allows it, both directions. Default: what Meta says, else 80."`
+	Headroom  float64  `default:"0.2" help:"Share of the limit left free for replies and other senders."`
+	Burst     int      `default:"1" help:"Messages that may go at once after a lull, at most a twentieth of the limit."`
+	TokenFile string   `type:"path" help:"File with this number's own access token, on every node."`
+	NoVerify  bool     `help:"Do not ask Meta about the number."`
+}
+
+// Help shows an example.
+func (numberAddCmd) Help() string {
+	return "  weir number add 106540352242922 --waba 102290129340398 --limit 80 --headroom 0.2"
+}
+
+func (c numberAddCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	return g.with(ctx, log, func(db *database) error {
+		n := store.NumberInfo{
+			Number:    engine.Number{ID: c.ID, WABA: c.WABA, Limit: 80, Headroom: c.Headroom, Burst: c.Burst},
+			TokenFile: c.TokenFile,
+		}
+		if !c.NoVerify {
+			if err := c.verify(ctx, db, &n, std, log); err != nil {
+				return err
+			}
+		}
+		if c.Limit != nil {
+			n.Limit = *c.Limit
+		}
+		if err := db.AddNumber(ctx, n); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(std.err, "number %s added: %.4g messages per second (limit %.4g, headroom %.3g)\n", c.ID, n.Rate(), n.Limit, n.Headroom)
+		return err
+	})
+}
+
+type numberListCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (c numberListCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	return g.with(ctx, log, func(db *database) error {
+		numbers, err := db.Numbers(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(std.out, numbers)
+		}
+		t := newTable(std.out, "NUMBER", "DISPLAY", "WABA", "RATE", "LIMIT", "HEADROOM", "STATE", "OWNER")
+		for _, n := range numbers {
+			t.row(n.ID, n.Display, n.WABA, fmt.Sprintf("%.4g", n.Rate()), fmt.Sprintf("%.4g", n.Limit), fmt.Sprintf("%.3g", n.Headroom), numberState(n), n.Holder)
+		}
+		return t.flush()
+	})
+}
+
+func numberState(n store.NumberInfo) string {
+	switch {
+	case !n.Enabled:
+		return "stopped: " + n.StopReason
+	case n.Paused > 0:
+		return "paused for " + n.Paused.Round(time.Second).String()
+	default:
+		return "ready"
+	}
+}
+
+type numberSetCmd struct {
+	ID        string   `arg:"" help:"phone_number_id."`
+	Limit     *float64 `help:"Messages per second Meta allows it."`
+	Headroom  *float64 `help:"Share of the limit left free."`
+	Burst     *int     `help:"Messages that may go at once after a lull."`
+	TokenFile *string  `help:"File with this number's own access token; empty: the one for all."`
+	Enable    bool     `help:"Let a number that was stopped send again."`
+}
+
+// Help shows an example.
+func (numberSetCmd) Help() string { return "  weir number set 106540352242922 --limit 250 --enable" }
+
+func (c numberSetCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	change := store.NumberChange{Limit: c.Limit, Headroom: c.Headroom, Burst: c.Burst, TokenFile: c.TokenFile}
+	if change == (store.NumberChange{}) && !c.Enable {
+		return usagef("number set needs something to change: --limit, --headroom, --burst, --token-file or --enable")
+	}
+	return g.with(ctx, log, func(db *database) error {
+		if err := db.SetNumber(ctx, c.ID, change); err != nil {
+			return err
+		}
+		if c.Enable {
+			if err := db.EnableNumber(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+		n, err := db.FindNumber(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(std.err, "number %s: %.4g messages per second (limit %.4g, headroom %.3g), %s\n", n.ID, n.Rate(), n.Limit, n.Headroom, numberState(n))
+		return err
+	})
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/cloudapi"
+	"github.com/weirhq/weir/internal/store"
+)
+
+// paceWindow is how far back a number's pace is measured.
+const paceWindow = 5 * time.Second
+
+// progress is one look at a campaign.
+type progress struct {
+	campaign store.Campaign
+	counts   map[engine.Status]int
+	errors   []store.CodeCount
+	paces    []store.NumberPace
+	at       time.Time
+}
+
+func look(ctx context.Context, s *store.Store, c store.Campaign) (*progress, error) {
+	p := &progress{campaign: c, at: time.Now()}
+	var err error
+	if p.counts, err = s.Counts(ctx, c.ID); err != nil {
+		return nil, err
+	}
+	if p.errors, err = s.ErrorsByCode(ctx, c.ID); err != nil {
+		return nil, err
+	}
+	p.paces, err = s.Pace(ctx, c.ID, paceWindow)
+	return p, err
+}
+
+func (p *progress) total() int64 { return p.campaign.Import.Accepted }
+
+// settled are the recipients that need nothing more from us.
+func (p *progress) settled() (n int64) {
+	for s, count := range p.counts {
+		if s.Settled() {
+			n += int64(count)
+		}
+	}
+	return n
+}
+
+// eta is how long the rest takes at the configured rate of the numbers that can send.
+func (p *progress) eta() time.Duration {
+	var rate float64
+	for _, n := range p.paces {
+		if n.Enabled && !n.Fallback {
+			rate += n.Rate()
+		}
+	}
+	if rate <= 0 {
+		return 0
+	}
+	return time.Duration(float64(p.total()-p.settled()) / rate * float64(time.Second)).Round(time.Second)
+}
+
+// lines shows the look to people.
+func (p *progress) lines(now time.Time) []string {
+	c := p.campaign
+	head := fmt.Sprintf("campaign %s (id %d)  %s", c.Name, c.ID, c.State)
+	switch {
+	case c.State == store.Scheduled:
+		head += " for " + stamp(c.StartAt)
+	case c.State == store.Running && !c.StartedAt.IsZero():
+		head += " for " + now.Sub(c.StartedAt).Round(time.Second).String()
+	case c.State == store.Finished:
+		head += " at " + stamp(c.FinishedAt) + " after " + c.FinishedAt.Sub(c.StartedAt).Round(time.Second).String()
+	}
+	lines := []string{head}
+	if c.Reason != "" {
+		lines = append(lines, "stopped:   "+c.Reason)
+	}
+	lines = append(lines, p.bar())
+	lines = append(lines, p.statuses())
+	for _, n := range p.paces {
+		lines = append(lines, p.pace(n))
+	}
+	return append(lines, p.errorLines()...)
+}
+
+func (p *progress) bar() string {
+	const width = 30
+	share := 0.0
+	if p.total() > 0 {
+		share = float64(p.settled()) / float64(p.total())
+	}
+	full := int(share * width)
+	line := fmt.Sprintf("progress   %s%s %5.1f %%  %s of %s", strings.Repeat("█", full), strings.Repeat("░", width-full), share*100, group(p.settled()), group(p.total()))
+	if p.campaign.State == store.Running && p.settled() < p.total() {
+		line += "  " + p.eta().String() + " left at the configured rate"
+	}
+	return line
+}
+
+func (p *progress) statuses() string {
+	var parts []string
+	for _, s := range engine.Statuses() {
+		if n := p.counts[s]; n != 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", s, group(int64(n))))
+		}
+	}
+	return "statuses   " + strings.Join(parts, " · ")
+}
+
+func (p *progress) pace(n store.NumberPace) string {
+	line := fmt.Sprintf("number     %s  %.1f of %.4g per second", n.ID, n.Lately, n.Rate())
+	switch {
+	case !n.Enabled:
+		line += "  stopped: " + n.StopReason
+	case n.Paused > 0:
+		line += "  paused for " + n.Paused.Round(time.Second).String()
+	case p.campaign.State == store.Running && !n.Owned:
+		line += "  no node owns it: is weir serve running? (a restart after a kill waits about 14 s)"
+	}
+	return line
+}
+
+func (p *progress) errorLines() (lines []string) {
+	for _, e := range p.errors {
+		line := fmt.Sprintf("error      %d  %s × %s", e.Code, group(e.Attempts), e.Title)
+		if e.Code == 0 {
+			line = fmt.Sprintf("error      %s × %s", group(e.Attempts), e.Title)
+		} else if advice := cloudapi.Advice(e.Code); advice != "" {
+			line += ": " + advice
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/api"
+	"github.com/weirhq/weir/internal/cloudapi"
+	"github.com/weirhq/weir/internal/jobs"
+	"github.com/weirhq/weir/migrations"
+)
+
+type serveCmd struct {
+	graph
+	Listen        string        `env:"WEIR_LISTEN" default:":8080" help:"Address for webhooks, metrics and health."`
+	NodeID        string        `env:"WEIR_NODE_ID" help:"This node's name in leases and logs. Default: host name and a random suffix."`
+	AppSecret     []string      `env:"WEIR_APP_SECRET" help:"Meta's app secret, which signs webhooks; two, comma-separated, while it is being changed."`
+	VerifyToken   string        `env:"WEIR_VERIFY_TOKEN" help:"Answers Meta's subscription handshake."`
+	NoWebhooks    bool          `env:"WEIR_NO_WEBHOOKS" help:"This node receives no webhooks (others must)."`
+	LeaseTTL      time.Duration `env:"WEIR_LEASE_TTL" default:"10s" help:"How long a number stays owned without a heartbeat."`
+	UnknownWindow time.Duration `env:"WEIR_UNKNOWN_WINDOW" default:"30m" help:"Healthy webhook time before a campaign's policy decides for an unknown recipient."`
+}
+
+// Help shows an example.
+func (serveCmd) Help() string {
+	return `  WEIR_ACCESS_TOKEN_FILE=/etc/weir/token WEIR_APP_SECRET=… WEIR_VERIFY_TOKEN=… weir serve --listen :8080
+
+Serves /webhooks/whatsapp, /metrics, /healthz and /readyz. SIGTERM hands over cleanly.`
+}
+
+func (c serveCmd) Run(ctx context.Context, g *globals, log *slog.Logger) error {
+	if len(c.AppSecret) == 0 && !c.NoWebhooks {
+		return usagef("serve needs WEIR_APP_SECRET to trust webhooks (Meta's app dashboard: Settings, Basic); a node that receives none says --no-webhooks")
+	}
+	return g.with(ctx, log, func(db *database) error {
+		n, err := c.node(ctx, db, log)
+		if err != nil {
+			return err
+		}
+		l, err := net.Listen("tcp", c.Listen)
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		log.InfoContext(ctx, "serving", "node", n.id, "listen", l.Addr().String())
+		return n.run(ctx, l)
+	})
+}
+
+// node is one member of a fleet, assembled and not yet running.
+type node struct {
+	id      string
+	db      *database
+	client  *cloudapi.Client
+	inbox   *inbox
+	lanes   *engine.Node
+	jobs    *jobs.Runner
+	http    api.Options
+	listens bool // receives webhooks
+	log     *slog.Logger
+}
+
+func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*node, error) {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newRecipientCollector(db.Store, log))
+	n := &node{id: cmp.Or(c.NodeID, nodeName()), db: db, listens: !c.NoWebhooks, log: log}
+	var err error
+	if n.client, err = c.client(ctx, db.Store, log, reg); err != nil {
+		return nil, err
+	}
+	tracker, err := engine.NewTracker(engine.TrackerOptions{Store: db, Registry: reg, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	n.inbox = &inbox{Tracker: tracker}
+	if n.lanes, err = engine.NewNode(engine.Options{
+		ID: n.id, Store: db, Sender: n.client, TTL: c.LeaseTTL, Registry: reg, Logger: log,
+	}); err != nil {
+		return nil, err
+	}
+	if n.jobs, err = jobs.New(jobs.Options{Store: db.Store, UnknownWindow: c.UnknownWindow, Logger: log}); err != nil {
+		return nil, err
+	}
+	n.http = api.Options{Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), Ready: n.ready}
+	if n.listens {
+		n.http.Webhooks, err = c.receiver(ctx, n, reg)
+	}
+	return n, err
+}
+
+func (c serveCmd) receiver(ctx context.Context, n *node, reg prometheus.Registerer) (*cloudapi.Receiver, error) {
+	key, err := n.db.InstanceKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.NewReceiver(cloudapi.ReceiverOptions{
+		Sink: n.inbox, AppSecrets: c.AppSecret, VerifyToken: c.VerifyToken,
+		CallbackKey: key, Registerer: reg, Logger: n.log,
+	})
+}
+
+// run serves on l until ctx ends, and closes in the data's order: lanes
+// (claiming, then sending, then the last results, then the leases), HTTP, the
+// statuses still queued, jobs.
+func (n *node) run(ctx context.Context, l net.Listener) error {
+	defer n.client.Close()
+	return inOrder(ctx,
+		n.lanes.Run,
+		func(ctx context.Context) error { return serveHTTP(ctx, api.Server(api.Handler(n.http)), l) },
+		n.inbox.Run,
+		n.receiving,
+		n.jobs.Run,
+	)
+}
+
+// receiving tells the fleet that this node's receiver is up: healthy webhook
+// time is counted from it.
+func (n *node) receiving(ctx context.Context) error {
+	if !n.listens {
+		<-ctx.Done()
+		return nil
+	}
+	for tick := time.NewTicker(5 * time.Second); ; {
+		if err := n.db.ReceiverSeen(ctx, n.id, n.inbox.heard.Swap(false)); err != nil && ctx.Err() == nil {
+			n.log.WarnContext(ctx, "webhook receiver could not report that it is up", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// inbox is the tracker, and knows whether a signed webhook has come lately.
+type inbox struct {
+	*engine.Tracker
+	heard atomic.Bool
+}
+
+// Submit implements cloudapi.Sink.
+func (i *inbox) Submit(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) error {
+	i.heard.Store(true)
+	return i.Tracker.Submit(ctx, updates, events)
+}
+
+func (n *node) ready(ctx context.Context) error {
+	return migrations.Check(ctx, n.db.Pool())
+}
+
+func nodeName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "weir"
+	}
+	return host + "-" + uuid.NewString()[:8]
+}
+
+// inOrder runs all parts until ctx ends or one of them fails, then ends them
+// one after the other: a part is asked to end once the one before it has.
+func inOrder(ctx context.Context, parts ...func(context.Context) error) error {
+	g, over := errgroup.WithContext(ctx)
+	before, lasting := over, context.WithoutCancel(ctx)
+	for _, part := range parts {
+		partCtx, cancel := context.WithCancel(lasting)
+		ended, end := context.WithCancel(lasting)
+		context.AfterFunc(before, cancel)
+		g.Go(func() error {
+			defer end()
+			defer cancel()
+			err := part(partCtx)
+			if err == nil && over.Err() == nil {
+				return errors.New("a part of the node ended by itself")
+			}
+			return err
+		})
+		before = ended
+	}
+	return g.Wait()
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/store"
+)
+
+type campaignWatchCmd struct {
+	Name  string        `arg:"" help:"Name or id of the campaign."`
+	Every time.Duration `default:"1s" help:"How often to look."`
+}
+
+// Help shows an example.
+func (campaignWatchCmd) Help() string {
+	return "  weir campaign watch spring\n\nExits 0 when the campaign has finished, 1 when something stopped it."
+}
+
+func (c campaignWatchCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+	if c.Every < 100*time.Millisecond {
+		return usagef("--every must be at least 100ms")
+	}
+	return g.with(ctx, log, func(db *database) error {
+		end, err := watch(ctx, db.Store, c.Name, c.Every, std.out)
+		if err != nil {
+			return err
+		}
+		if end != store.Finished {
+			return errSilent // the last look says why
+		}
+		return nil
+	})
+}
+
+// watch shows a campaign until it is over or stands still, and returns the
+// state it ended in. On a terminal it redraws, elsewhere it prints a line a
+// look.
+func watch(ctx context.Context, s *store.Store, ref string, every time.Duration, w io.Writer) (store.CampaignState, error) {
+	campaign, err := s.FindCampaign(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	ref = strconv.FormatInt(campaign.ID, 10)
+	screen := screen{w: w, live: isTerminal(w)}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if campaign, err = s.FindCampaign(ctx, ref); err != nil {
+			return "", err
+		}
+		p, err := look(ctx, s, campaign)
+		if err != nil {
+			return "", err
+		}
+		over := campaign.State != store.Running && campaign.State != store.Scheduled
+		screen.draw(p, over)
+		if over {
+			return campaign.State, nil
+		}
+		select {
+		case <-ctx.Done():
+			return campaign.State, ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// screen is where looks are drawn, each over the last.
+type screen struct {
+	w     io.Writer
+	live  bool
+	drawn int
+}
+
+func (s *screen) draw(p *progress, last bool) {
+	lines := p.lines(p.at)
+	if !s.live && !last {
+		_, _ = fmt.Fprintf(s.w, "%s  %s  %s\n", p.at.Format(time.TimeOnly), strings.TrimPrefix(p.bar(), "progress   "), p.statuses())
+		return
+	}
+	if s.drawn > 0 {
+		_, _ = fmt.Fprintf(s.w, "\x1b[%dA\x1b[J", s.drawn)
+	}
+	s.drawn = len(lines)
+	if !s.live {
+		s.drawn = 0
+	}
+	_, _ = io.WriteString(s.w, strings.Join(lines, "\n")+"\n")
+}

@@ -1,0 +1,151 @@
+// Package jobs hides River: the handful of jobs that carry a campaign from
+// its start to its end. It promises that losing every job loses nothing (a
+// tender looks at the campaigns' rows and puts missing jobs back), and that a
+// job may run twice, late or on two nodes at once, because every decision is a
+// statement of the store's that looks again under its own lock. It never moves
+// a recipient's message and never holds one job a recipient.
+//
+//	start_campaign    at start_at: scheduled → running
+//	finish_campaign   from the start on: looks every few seconds whether every
+//	                  recipient is settled, then running → finished
+//	resolve_unknowns  every window/10: evidence or the campaign's policy
+//	tend              every 5 s: due starts, and finish jobs that are missing
+//	sweep             every minute: statuses that found no recipient are tried
+//	                  again, the log of counts is folded
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/weirhq/weir/internal/store"
+)
+
+// Options of a Runner; Store is required.
+type Options struct {
+	Store         *store.Store
+	Logger        *slog.Logger  // default: discard
+	UnknownWindow time.Duration // of healthy webhook time before a policy decides; default 30 min
+	TendEvery     time.Duration // default 5 s
+	FinishEvery   time.Duration // how often a running campaign is looked at; default 2 s
+}
+
+// Runner works the jobs of one node.
+type Runner struct {
+	client *river.Client[pgx.Tx]
+}
+
+// New makes a Runner; it connects only when run.
+func New(opts Options) (*Runner, error) {
+	if opts.Store == nil {
+		return nil, errors.New("new jobs runner: a store is needed")
+	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	opts.UnknownWindow = cmp.Or(opts.UnknownWindow, 30*time.Minute)
+	opts.TendEvery = cmp.Or(opts.TendEvery, 5*time.Second)
+	opts.FinishEvery = cmp.Or(opts.FinishEvery, 2*time.Second)
+	client, err := river.NewClient(riverpgxv5.New(opts.Store.Pool()), &river.Config{
+		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
+		Workers: workers(opts),
+		// Polling only: a notification costs every writer a lock, and is lost
+		// behind a transaction pooler.
+		PollOnly:                    true,
+		FetchPollInterval:           time.Second,
+		JobTimeout:                  time.Minute,
+		RescueStuckJobsAfter:        5 * time.Minute,
+		CompletedJobRetentionPeriod: time.Hour,
+		SoftStopTimeout:             5 * time.Second,
+		PeriodicJobs:                periodic(opts),
+		Logger:                      quiet(opts.Logger),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("new river client: %w", err)
+	}
+	return &Runner{client: client}, nil
+}
+
+// Run works jobs until ctx ends, lets those under way finish, and returns.
+func (r *Runner) Run(ctx context.Context) error {
+	work := context.WithoutCancel(ctx)
+	if err := r.client.Start(work); err != nil {
+		return fmt.Errorf("start river: %w", err)
+	}
+	<-ctx.Done()
+	stop, cancel := context.WithTimeout(work, 15*time.Second)
+	defer cancel()
+	if err := r.client.Stop(stop); err != nil {
+		return fmt.Errorf("stop river: %w", err)
+	}
+	return nil
+}
+
+func periodic(opts Options) []*river.PeriodicJob {
+	every := func(d time.Duration, id string, args river.JobArgs) *river.PeriodicJob {
+		return river.NewPeriodicJob(river.PeriodicInterval(d),
+			func() (river.JobArgs, *river.InsertOpts) { return args, nil },
+			&river.PeriodicJobOpts{ID: id, RunOnStart: true})
+	}
+	return []*river.PeriodicJob{
+		every(opts.TendEvery, "tend", tendArgs{}),
+		every(time.Minute, "sweep", sweepArgs{}),
+		every(min(max(opts.UnknownWindow/10, time.Second), time.Minute), "resolve_unknowns", resolveArgs{}),
+	}
+}
+
+func workers(opts Options) *river.Workers {
+	w := river.NewWorkers()
+	river.AddWorker(w, &startWorker{store: opts.Store, log: opts.Logger})
+	river.AddWorker(w, &finishWorker{store: opts.Store, log: opts.Logger, every: opts.FinishEvery})
+	river.AddWorker(w, &resolveWorker{store: opts.Store, log: opts.Logger, window: opts.UnknownWindow})
+	river.AddWorker(w, &tendWorker{store: opts.Store, log: opts.Logger})
+	river.AddWorker(w, &sweepWorker{store: opts.Store, log: opts.Logger})
+	return w
+}
+
+// quiet keeps River's own talk to warnings: its state changes are not the
+// operator's.
+func quiet(log *slog.Logger) *slog.Logger { return slog.New(warnings{log.Handler()}) }
+
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+func (w warnings) WithAttrs(as []slog.Attr) slog.Handler { return warnings{w.Handler.WithAttrs(as)} }
+func (w warnings) WithGroup(name string) slog.Handler    { return warnings{w.Handler.WithGroup(name)} }
+
+// once keeps one job of a kind and its arguments alive at a time.
+func once() river.InsertOpts {
+	return river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
+		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
+		rivertype.JobStateRunning, rivertype.JobStateScheduled,
+	}}}
+}
+
+// Schedule puts a campaign's start at an instant and its finish behind it.
+// Twice is once.
+func Schedule(ctx context.Context, pool *pgxpool.Pool, campaign int64, at time.Time) error {
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
+	if err != nil {
+		return fmt.Errorf("new river client: %w", err)
+	}
+	opts := once()
+	opts.ScheduledAt = at
+	if _, err := client.InsertMany(ctx, []river.InsertManyParams{
+		{Args: startArgs{Campaign: campaign}, InsertOpts: &opts},
+		{Args: finishArgs{Campaign: campaign}, InsertOpts: &opts},
+	}); err != nil {
+		return fmt.Errorf("insert jobs of campaign %d: %w", campaign, err)
+	}
+	return nil
+}

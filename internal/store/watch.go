@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/store/db"
+)
+
+// RunningCounts are the recipients of each running campaign, by its name and
+// their status: display only.
+func (s *Store) RunningCounts(ctx context.Context) (map[string]map[engine.Status]int64, error) {
+	rows, err := s.q.RunningCounts(ctx, s.pool)
+	if err != nil {
+		return nil, fmt.Errorf("count recipients: %w", err)
+	}
+	counts := map[string]map[engine.Status]int64{}
+	for _, r := range rows {
+		status, err := engine.ParseStatus(r.Status)
+		if err != nil {
+			return nil, err
+		}
+		if counts[r.Name] == nil {
+			counts[r.Name] = map[engine.Status]int64{}
+		}
+		counts[r.Name][status] = r.N
+	}
+	return counts, nil
+}
+
+// StuckSending is how many recipients lie in claim batches older than a
+// minute, far longer than any call may take: it should be 0.
+func (s *Store) StuckSending(ctx context.Context) (int64, error) {
+	n, err := s.q.StuckSending(ctx, s.pool)
+	if err != nil {
+		return 0, fmt.Errorf("count stuck recipients: %w", err)
+	}
+	return n, nil
+}
+
+// SampleValues are the template values of the recipient on a line of the
+// campaign's file; line 0 is the first recipient. It answers ErrNotFound.
+func (s *Store) SampleValues(ctx context.Context, campaign, line int64) ([]string, error) {
+	rows, err := s.q.SampleValues(ctx, s.pool, &db.SampleValuesParams{Campaign: campaign, Line: line})
+	if err != nil {
+		return nil, fmt.Errorf("read a recipient's values: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, refuse(ErrNotFound, "no recipient came from line %d of the campaign's file: rejected and duplicate rows have none", line)
+	}
+	return rows[0].Params, nil
+}
+
+// SetStart moves a campaign's start time, as long as it does not run. It
+// answers ErrRefused when it does, or is over.
+func (s *Store) SetStart(ctx context.Context, campaign int64, at time.Time) error {
+	n, err := s.q.SetStart(ctx, s.pool, &db.SetStartParams{Campaign: campaign, StartAt: pgtype.Timestamptz{Time: at, Valid: true}})
+	if err != nil {
+		return fmt.Errorf("set start: %w", err)
+	}
+	if n == 0 {
+		return refuse(ErrRefused, "the start of a campaign that runs or is over cannot be moved")
+	}
+	return nil
+}
