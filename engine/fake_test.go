@@ -16,8 +16,9 @@ var errDown = errors.New("connection refused")
 // due times, on the clock of its bubble.
 type memory struct {
 	mu        sync.Mutex
-	latency   time.Duration // of every call
-	down      bool          // no call gets through
+	latency   time.Duration            // of every call
+	slow      map[string]time.Duration // of one kind of call, beyond latency
+	down      bool                     // no call gets through
 	numbers   map[string]*memNumber
 	campaigns map[int64]*memCampaign
 	claims    map[memClaim]*memBatch
@@ -110,7 +111,7 @@ func (m *memory) row(id int64) *memRow {
 
 // begin is the start of every call: it takes time, and may not get through.
 func (m *memory) begin(ctx context.Context, op string, v any) error {
-	timer := time.NewTimer(m.latency)
+	timer := time.NewTimer(m.latency + m.slow[op])
 	defer timer.Stop()
 	select {
 	case <-timer.C:

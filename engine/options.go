@@ -28,7 +28,7 @@ type Options struct {
 	// 4 s. It must cover what the kernel may still deliver for a dead owner:
 	// the send sockets' TCP_USER_TIMEOUT (3 s) and 1 s.
 	Quarantine   time.Duration
-	Poll         time.Duration // between looks for numbers without an owner, ± 20 %; default 1 s
+	Poll         time.Duration // between looks for numbers without an owner, ± 20 %; default 750 ms: a clean handover takes under 1 s
 	FlushTimeout time.Duration // of the last flush of a lane that ends; default 30 s
 
 	Registry prometheus.Registerer // default: nowhere
@@ -43,7 +43,7 @@ func (o Options) withDefaults() Options {
 	o.Margin = cmp.Or(o.Margin, 2*time.Second)
 	o.CallTimeout = cmp.Or(o.CallTimeout, time.Second)
 	o.Quarantine = cmp.Or(o.Quarantine, 4*time.Second)
-	o.Poll = cmp.Or(o.Poll, time.Second)
+	o.Poll = cmp.Or(o.Poll, 750*time.Millisecond)
 	o.FlushTimeout = cmp.Or(o.FlushTimeout, 30*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
