@@ -44,7 +44,8 @@ type ImportOptions struct {
 	// has, once it is certain. A resume does not repeat those of rows that an
 	// earlier import had committed.
 	Duplicate func(line int64)
-	BatchRows int // rows read a transaction; default 20 000, which is 2 to 8 MiB of memory twice
+	BatchRows int // rows read a transaction, or fewer when they are wide; default 20 000
+	phones    *seen
 }
 
 // Imported is how far an import came. Read = Accepted + Rejected + Duplicate
@@ -74,8 +75,11 @@ func (s *Store) Import(ctx context.Context, campaign int64, src ImportSource, op
 	}
 	defer closeConn(conn)
 	im := &importer{
-		store: s, conn: conn, campaign: campaign, src: src, opts: opts, phones: newSeen(),
+		store: s, conn: conn, campaign: campaign, src: src, opts: opts, phones: opts.phones,
 		full: make(chan *batch), free: make(chan *batch, 2),
+	}
+	if im.phones == nil {
+		im.phones = newSeen()
 	}
 	if err := im.open(ctx); err != nil {
 		return Imported{}, err
@@ -166,14 +170,18 @@ func (im *importer) open(ctx context.Context) error {
 	return nil
 }
 
+// run ends with the writer's error, which ends the reading too, or else with
+// the reader's: what was read before that is committed first.
 func (im *importer) run(ctx context.Context) error {
 	for range cap(im.free) {
 		im.free <- &batch{}
 	}
+	var readErr error
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer close(im.full)
-		return im.read(ctx)
+		readErr = im.read(ctx)
+		return nil
 	})
 	g.Go(func() error {
 		for b := range im.full {
@@ -184,7 +192,10 @@ func (im *importer) run(ctx context.Context) error {
 		}
 		return nil
 	})
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return readErr
 }
 
 // finish gives the planner its statistics (without them a claim of a fresh

@@ -5,19 +5,19 @@ import (
 	"math/bits"
 )
 
-// seen remembers phone numbers in a fixed 16 MiB: a Bloom filter whose bits
-// for one phone lie in one 64-byte block, so that a question costs one cache
-// miss. It may say "maybe" of a new phone (under 0.1 % of 5 million, about 1 %
-// of 10 million) and never "new" of one it has seen. What is right does not
-// depend on it: the unique index has the last word on every "maybe".
+// seen remembers phone numbers in a fixed 8 MiB: a Bloom filter whose bits for
+// one phone lie in one 64-byte block, so that a question costs one cache miss.
+// It may say "maybe" of a new phone (0.07 % of 5 million, 1 % of 10 million)
+// and never "new" of one it has seen. What is right does not depend on it: the
+// unique index has the last word on every "maybe".
 type seen struct {
 	seed   maphash.Seed
 	blocks [][8]uint64
 }
 
 const (
-	seenBlocks = 1 << 18 // of 64 bytes
-	seenProbes = 5       // bits a phone; with the block's 18 bits they use 63 of the hash's 64
+	seenBlocks = 1 << 17 // of 64 bytes
+	seenProbes = 5       // bits a phone; with the 17 bits of its block they use 62 of the 64 of its hash
 )
 
 func newSeen() *seen {

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/weirhq/weir/engine"
+)
+
+func TestExportShowsEveryRow(t *testing.T) {
+	t.Parallel()
+	s := openOperator(t)
+	id := sent(t, s, "c")
+	sent(t, s, "other")
+	exec(t, s, "UPDATE recipients SET error_code = 131026, failed_at = now() WHERE campaign_id = $1 AND status IN ('failed', 'read')", id)
+	exec(t, s, `INSERT INTO attempts (recipient_id, claim, code, title) SELECT id, c, CASE c WHEN 1 THEN 131026 ELSE 500 END, 'title of claim ' || c
+		FROM recipients, generate_series(1, 2) c WHERE campaign_id = $1 AND status IN ('failed', 'read')`, id)
+	exec(t, s, `INSERT INTO attempts (recipient_id, claim, title) SELECT id, 1, 'unknown_outcome' FROM recipients WHERE campaign_id = $1 AND status = 'dead'`, id)
+	got := map[engine.Status]ExportRow{}
+	line := int64(1)
+	for row, err := range s.Export(t.Context(), id) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line++; row.Line != line {
+			t.Fatalf("line %d comes where %d should", row.Line, line)
+		}
+		if at := row.AcceptedAt; at.IsZero() == (row.Status >= engine.Accepted) {
+			t.Errorf("%s: accepted at %v", row.Status, at)
+		}
+		got[row.Status] = row
+	}
+	if len(got) != 13 {
+		t.Fatalf("%d statuses, want 13", len(got))
+	}
+	want := map[engine.Status]ExportRow{
+		engine.Dead: {Line: 8, Phone: "+5511900000006", Status: engine.Dead, Attempts: 1, Number: "n1", ErrorTitle: "unknown_outcome"},
+		engine.Failed: {
+			Line: 12, Phone: "+5511900000010", Status: engine.Failed, Attempts: 1, Number: "n1", MessageID: "wamid.11",
+			ErrorCode: 131026, ErrorTitle: "title of claim 1",
+		},
+		engine.Read: {Line: 14, Phone: "+5511900000012", Status: engine.Read, Attempts: 1, Number: "n1", MessageID: "wamid.13"}, // it was read: no error any more
+	}
+	for status, w := range want {
+		times := cmpopts.IgnoreFields(ExportRow{}, "AcceptedAt", "SentAt", "DeliveredAt", "ReadAt", "FailedAt")
+		if diff := cmp.Diff(w, got[status], times); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", status, diff)
+		}
+	}
+	if got[engine.Read].ReadAt.IsZero() || got[engine.Delivered].DeliveredAt.IsZero() || got[engine.Failed].FailedAt.IsZero() {
+		t.Error("times are missing")
+	}
+}
+
+// Pages and ranges end anywhere: no row may be lost or come twice between them.
+func TestExportPages(t *testing.T) {
+	t.Parallel()
+	s := openOperator(t)
+	first := newCampaign(t, s, "first")
+	if _, err := s.Import(t.Context(), first, file(numbered(15_001), 12_000), ImportOptions{BatchRows: 4_000}); err == nil {
+		t.Fatal("not cut")
+	}
+	draft(t, s, "second", 10)
+	if _, err := s.Import(t.Context(), first, file(numbered(15_001), whole), ImportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	line := int64(1)
+	for row, err := range s.Export(t.Context(), first) {
+		if line++; err != nil || row.Line != line {
+			t.Fatalf("line %d where %d should be: %v", row.Line, line, err)
+		}
+	}
+	if line != 15_002 {
+		t.Fatalf("ended at line %d", line)
+	}
+	for row, err := range s.Export(t.Context(), first) {
+		if row.Line > 2 || err != nil {
+			t.Fatalf("it goes on after a break: %v, %v", row.Line, err)
+		}
+		break
+	}
+}
+
+func TestErrorsByCode(t *testing.T) {
+	t.Parallel()
+	s := openOperator(t)
+	id := sent(t, s, "c")
+	other := sent(t, s, "other")
+	exec(t, s, "UPDATE recipients SET error_code = 131026 WHERE status = 'failed'")
+	exec(t, s, `INSERT INTO attempts (recipient_id, claim, at, code, title)
+		SELECT id, c, now() + make_interval(secs => c), CASE WHEN status = 'dead' THEN NULL ELSE 131026 END,
+			CASE WHEN status = 'dead' THEN 'unknown_outcome' ELSE 'words ' || c END
+		FROM recipients, generate_series(1, 2) c WHERE status IN ('failed', 'read') OR (status = 'dead' AND c = 1)`)
+	exec(t, s, "INSERT INTO attempts (recipient_id, claim, message_id) SELECT id, 9, 'wamid.9' FROM recipients WHERE status = 'sent'") // a duplicate is no error
+	exec(t, s, "DELETE FROM attempts a USING recipients r WHERE r.id = a.recipient_id AND r.campaign_id = $1 AND a.code IS NULL", other)
+	got, err := s.ErrorsByCode(t.Context(), id)
+	want := []CodeCount{{Code: 131026, Title: "words 2", Attempts: 4, Ended: 1}, {Title: "unknown_outcome", Attempts: 1, Ended: 1}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(CodeCount{}, "Last")); err != nil || diff != "" {
+		t.Fatalf("%v, (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestPace(t *testing.T) {
+	t.Parallel()
+	s := openOperator(t)
+	id := newCampaign(t, s, "c")
+	addNumber(t, s, "n2")
+	exec(t, s, "INSERT INTO campaign_numbers VALUES ('n2', $1, 'fallback')", id)
+	exec(t, s, "UPDATE numbers SET enabled = false, stop_reason = 'payment' WHERE id = 'n2'")
+	exec(t, s, "UPDATE number_leases SET lease_id = gen_random_uuid(), expires_at = now() + interval '1 h' WHERE number_id = 'n1'")
+	if _, err := s.Import(t.Context(), id, file(numbered(300), whole), ImportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// 100 rows went long ago, 60 lately by n1, 20 by n2, and one waits for its retry.
+	exec(t, s, `WITH n AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM recipients)
+		UPDATE recipients r SET status = 'sent', due_at = NULL, number_id = CASE WHEN n <= 160 THEN 'n1' ELSE 'n2' END,
+			accepted_at = now() - CASE WHEN n <= 100 THEN interval '1 min' ELSE interval '1 s' END
+		FROM n WHERE n.id = r.id AND n <= 180`)
+	exec(t, s, "UPDATE recipients SET status = 'pending', due_at = now() + interval '1 min' WHERE id = (SELECT min(id) FROM recipients)")
+	measure := func(name string, n1, n2 float64) {
+		t.Helper()
+		got, err := s.Pace(t.Context(), id, 10*time.Second)
+		if err != nil || len(got) != 2 || got[0].ID != "n1" || got[0].Lately != n1 || got[1].Lately != n2 {
+			t.Fatalf("%s: %+v, %v, want %v and %v messages a second", name, got, err, n1, n2)
+		}
+		if !got[0].Owned || got[0].Fallback || got[0].Rate() != 64 || got[1].Owned || !got[1].Fallback || got[1].Enabled || got[1].StopReason != "payment" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	measure("in the middle", 6, 2)
+	exec(t, s, "UPDATE recipients SET status = 'sent', due_at = NULL, number_id = 'n2', accepted_at = now() WHERE status = 'pending'")
+	measure("at the end", 6, 14.1)
+}
+
+func TestInstance(t *testing.T) {
+	t.Parallel()
+	s := openOperator(t)
+	key, err := s.InstanceKey(t.Context())
+	if err != nil || len(key) != 32 {
+		t.Errorf("key of %d bytes, %v", len(key), err)
+	}
+	if at, err := s.WebhookHeard(t.Context()); err != nil || !at.IsZero() {
+		t.Errorf("before any webhook: %v, %v", at, err)
+	}
+	exec(t, s, "INSERT INTO receivers (node, heard_at) VALUES ('a', now() - interval '1 h'), ('b', now()), ('c', NULL)")
+	if at, err := s.WebhookHeard(t.Context()); err != nil || time.Since(at).Abs() > time.Minute {
+		t.Errorf("heard %v, %v", at, err)
+	}
+}
