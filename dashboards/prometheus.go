@@ -131,7 +131,9 @@ func (p *Prometheus) Close() {
 }
 
 // Await returns nil once every expression of every panel has a value other
-// than NaN in the same look. When ctx ends first, the error lists those that
+// than NaN in the same look. Ask while a campaign runs: a number's series go
+// with its lease. The first look that can succeed is some 7 s after the start,
+// of which Prometheus takes 5 s to begin scraping. When ctx ends first, the error lists those that
 // had none; an expression that Prometheus refuses ends the wait at once.
 func (p *Prometheus) Await(ctx context.Context, panels []Panel) error {
 	tick := time.NewTicker(pollEvery)
