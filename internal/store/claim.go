@@ -12,15 +12,7 @@ import (
 // finds opted out it settles and returns as Suppressed. Nothing comes back
 // when a gate is closed; which one, the statement does not say.
 func (s *Store) Claim(ctx context.Context, ask engine.Ask) ([]engine.Recipient, error) {
-	p := &db.ClaimRecipientsParams{
-		Number: ask.Lease.Number, Lease: ask.Lease.ID, Seq: ask.Seq, Free: int32(min(max(ask.Free, 0), 500)), Probe: ask.Probe,
-	}
-	for i, slice := range ask.Slices {
-		p.Campaigns = append(p.Campaigns, slice.Campaign)
-		p.Zones = append(p.Zones, slice.Zone)
-		p.Shares = append(p.Shares, int32(min(max(slice.Share, 0), 500)))
-		p.Turns = append(p.Turns, int32(i))
-	}
+	p := claimParams(ask)
 	var rows []db.ClaimRecipientsRow
 	err := again(func() (err error) {
 		rows, err = s.q.ClaimRecipients(ctx, s.pool, p)
@@ -37,6 +29,19 @@ func (s *Store) Claim(ctx context.Context, ask engine.Ask) ([]engine.Recipient, 
 		}
 	}
 	return taken, nil
+}
+
+func claimParams(ask engine.Ask) *db.ClaimRecipientsParams {
+	p := &db.ClaimRecipientsParams{
+		Number: ask.Lease.Number, Lease: ask.Lease.ID, Seq: ask.Seq, Free: int32(min(max(ask.Free, 0), 500)), Probe: ask.Probe,
+	}
+	for i, slice := range ask.Slices {
+		p.Campaigns = append(p.Campaigns, slice.Campaign)
+		p.Zones = append(p.Zones, slice.Zone)
+		p.Shares = append(p.Shares, int32(min(max(slice.Share, 0), 500)))
+		p.Turns = append(p.Turns, int32(i))
+	}
+	return p
 }
 
 // GiveBack returns the rows of burned claim calls to pending, with their old
