@@ -72,6 +72,22 @@ type exchange struct {
 	details          string // part of message or details
 }
 
+// answer is either kind of body as a client would decode it.
+type answer struct {
+	Error *struct {
+		Code    int
+		Subcode int `json:"error_subcode"`
+		Message string
+		Type    string
+		Trace   string `json:"fbtrace_id"`
+		Data    struct {
+			Product string `json:"messaging_product"`
+			Details string
+		} `json:"error_data"`
+	}
+	Messages []struct{ ID string }
+}
+
 func (x exchange) run(t *testing.T, s *Sim) {
 	t.Helper()
 	if x.path == "" {
@@ -81,20 +97,7 @@ func (x exchange) run(t *testing.T, s *Sim) {
 	if rec.Code != x.status {
 		t.Fatalf("HTTP %d, want %d: %s", rec.Code, x.status, rec.Body)
 	}
-	var got struct {
-		Error *struct {
-			Code    int
-			Subcode int `json:"error_subcode"`
-			Message string
-			Type    string
-			Trace   string `json:"fbtrace_id"`
-			Data    struct {
-				Product string `json:"messaging_product"`
-				Details string
-			} `json:"error_data"`
-		}
-		Messages []struct{ ID string }
-	}
+	var got answer
 	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
