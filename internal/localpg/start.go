@@ -154,7 +154,7 @@ func (c *cluster) afterStart(ctx context.Context) error {
 	if c.IdleStop <= 0 {
 		return nil
 	}
-	return c.watchIdle(ctx)
+	return StopWhenIdle(ctx, c.socketURL("postgres"), c.IdleStop)
 }
 
 // stop is fast shutdown; nil when no server runs.

@@ -26,7 +26,19 @@ func connect(ctx context.Context) (func(string) string, *pgx.Conn, error) {
 	if base := os.Getenv(environment); base != "" {
 		return fixed(ctx, base)
 	}
-	return local(ctx)
+	var dockerErr error
+	if dockerAnswers(ctx) {
+		url, admin, err := docker(ctx)
+		if err == nil {
+			return url, admin, nil
+		}
+		dockerErr = fmt.Errorf("run PostgreSQL in Docker: %w", err)
+	}
+	url, admin, err := local(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, dockerErr)
+	}
+	return url, admin, nil
 }
 
 // fixed is a server that somebody else runs.
