@@ -64,6 +64,10 @@ func printSchema(ctx context.Context, std streams, url string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(std.out, s)
+	dirty := ""
+	if s.Dirty {
+		dirty = ", half migrated"
+	}
+	_, err = fmt.Fprintf(std.out, "schema %d of %d%s, River's %d of %d\n", s.Current, s.Latest, dirty, s.River, s.RiverLatest)
 	return err
 }

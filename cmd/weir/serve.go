@@ -107,7 +107,7 @@ func (c serveCmd) receiver(ctx context.Context, n *node, reg prometheus.Register
 		return nil, err
 	}
 	return cloudapi.NewReceiver(cloudapi.ReceiverOptions{
-		Sink: n.inbox, AppSecrets: c.AppSecret, VerifyToken: c.VerifyToken,
+		Submit: n.inbox.Submit, AppSecrets: c.AppSecret, VerifyToken: c.VerifyToken,
 		CallbackKey: key, Registerer: reg, Logger: n.log,
 	})
 }
@@ -152,7 +152,7 @@ type inbox struct {
 	heard atomic.Bool
 }
 
-// Submit implements cloudapi.Sink.
+// Submit is what the receiver stores through.
 func (i *inbox) Submit(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) error {
 	i.heard.Store(true)
 	return i.Tracker.Submit(ctx, updates, events)
