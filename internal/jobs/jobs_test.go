@@ -1,0 +1,211 @@
+package jobs
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/pgtest"
+	"github.com/weirhq/weir/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stage is a database with one campaign of two recipients, and a runner.
+type stage struct {
+	*store.Store
+	t        *testing.T
+	campaign int64
+}
+
+func newStage(t *testing.T, startAt time.Time) *stage {
+	t.Helper()
+	ctx := t.Context()
+	s, err := store.Open(ctx, pgtest.URL(t), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	number := store.NumberInfo{Number: engine.Number{ID: "n", WABA: "w", Limit: 80, Headroom: 0.2}}
+	if err := s.AddNumber(ctx, number); err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.CreateCampaign(ctx, store.CampaignSpec{
+		Name: "c", StartAt: startAt, Template: engine.Template{Name: "hello", Language: "en_US"},
+		Numbers: []store.CampaignNumber{{ID: "n"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := func(yield func(store.ImportRow, error) bool) {
+		_ = yield(store.ImportRow{Line: 2, Phone: "+4915110000001"}, nil) && yield(store.ImportRow{Line: 3, Phone: "+4915110000002"}, nil)
+	}
+	src := store.ImportSource{File: "f.csv", Size: 1, Head: make([]byte, 32), Rows: rows, Sum: func() []byte { return make([]byte, 32) }}
+	if _, err := s.Import(ctx, id, src, store.ImportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return &stage{Store: s, t: t, campaign: id}
+}
+
+func (s *stage) start() {
+	s.t.Helper()
+	if _, err := s.StartCampaign(s.t.Context(), s.campaign, false); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// run works jobs, fast, until the test ends.
+func (s *stage) run() {
+	s.t.Helper()
+	r, err := New(Options{Store: s.Store, TendEvery: time.Second, FinishEvery: 200 * time.Millisecond})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Errorf("runner: %v", err)
+		}
+	})
+}
+
+func (s *stage) state() store.CampaignState {
+	s.t.Helper()
+	c, err := s.FindCampaign(context.Background(), "c")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c.State
+}
+
+func (s *stage) settle() {
+	s.exec(`UPDATE recipients SET status = 'dead', due_at = NULL`)
+}
+
+func (s *stage) exec(sql string) {
+	s.t.Helper()
+	if _, err := s.Pool().Exec(context.Background(), sql); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// becomes waits for a state.
+func (s *stage) becomes(want store.CampaignState) {
+	s.t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for s.state() != want {
+		select {
+		case <-deadline:
+			s.t.Fatalf("the campaign is %s and never became %s", s.state(), want)
+		case <-tick.C:
+		}
+	}
+}
+
+// TestStartsAtItsTimeAndFinishes: not before its time, and not before its last
+// recipient is settled.
+func TestStartsAtItsTimeAndFinishes(t *testing.T) {
+	t.Parallel()
+	at := time.Now().Add(4 * time.Second)
+	s := newStage(t, at)
+	s.start()
+	if err := Schedule(t.Context(), s.Pool(), s.campaign, at); err != nil {
+		t.Fatal(err)
+	}
+	s.run()
+	if s.state() != store.Scheduled {
+		t.Fatalf("the campaign is %s before its time", s.state())
+	}
+	s.becomes(store.Running)
+	if early := time.Until(at); early > 0 {
+		t.Errorf("the campaign started %v early", early)
+	}
+	s.exec(`UPDATE recipients SET status = 'unknown', due_at = NULL WHERE id = (SELECT min(id) FROM recipients)`)
+	s.exec(`UPDATE recipients SET status = 'delivered', due_at = NULL WHERE id = (SELECT max(id) FROM recipients)`)
+	s.holds(store.Running, 3*time.Second) // an unknown outcome keeps it open
+	s.settle()
+	s.becomes(store.Finished)
+}
+
+// holds checks that a state does not change for a while.
+func (s *stage) holds(want store.CampaignState, d time.Duration) {
+	s.t.Helper()
+	deadline := time.After(d)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if got := s.state(); got != want {
+			s.t.Fatalf("the campaign became %s, want it to stay %s", got, want)
+		}
+		select {
+		case <-deadline:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// TestLosingEveryJobLosesNothing: the campaign's row is the truth.
+func TestLosingEveryJobLosesNothing(t *testing.T) {
+	t.Parallel()
+	at := time.Now().Add(time.Second)
+	s := newStage(t, at)
+	s.start()
+	s.exec(`TRUNCATE river_job`) // scheduled, and no job knows of it
+	s.run()
+	s.becomes(store.Running)
+	s.exec(`DELETE FROM river_job WHERE kind = 'finish_campaign'`)
+	s.settle()
+	s.becomes(store.Finished)
+}
+
+// TestScheduleTwiceIsOnce: starting a campaign twice leaves one job of a kind.
+func TestScheduleTwiceIsOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, time.Time{})
+	for range 3 {
+		if err := Schedule(t.Context(), s.Pool(), s.campaign, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var jobs int
+	if err := s.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river_job`).Scan(&jobs); err != nil {
+		t.Fatal(err)
+	}
+	if jobs != 2 {
+		t.Errorf("%d jobs, want a start and a finish", jobs)
+	}
+}
+
+// TestTwoRunnersAreOne: two nodes work the same jobs, and nothing happens twice.
+func TestTwoRunnersAreOne(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, time.Time{})
+	s.start()
+	s.run()
+	s.run()
+	s.settle()
+	s.becomes(store.Finished)
+	var recounted int64
+	if err := s.Pool().QueryRow(t.Context(), `SELECT sum(n) FROM campaign_counts`).Scan(&recounted); err != nil {
+		t.Fatal(err)
+	}
+	if recounted != 2 {
+		t.Errorf("counts add up to %d, want 2", recounted)
+	}
+}
+
+func TestNewNeedsAStore(t *testing.T) {
+	t.Parallel()
+	if _, err := New(Options{}); err == nil {
+		t.Error("a runner without a store was made")
+	}
+}
