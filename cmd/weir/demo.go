@@ -93,6 +93,8 @@ func (c demoCmd) play(ctx context.Context, g *globals, dir string, std streams, 
 	meta := graph{GraphURL: "http://" + platform.Addr().String(), GraphVersion: "v25.0", AccessToken: "demo"}
 	running, stop := context.WithCancel(ctx)
 	work, running := errgroup.WithContext(running)
+	machine := &hiccups{}
+	work.Go(func() error { return machine.run(running) })
 	work.Go(func() error { return serveSim(running, s, platform) })
 	work.Go(func() error {
 		return g.with(running, log, func(db *database) error {
@@ -104,7 +106,7 @@ func (c demoCmd) play(ctx context.Context, g *globals, dir string, std streams, 
 		})
 	})
 	campaignErr := g.with(running, log, func(db *database) error {
-		return c.campaign(running, &demo{globals: g, meta: meta, sim: s, db: db, dir: dir, std: std, log: log})
+		return c.campaign(running, &demo{globals: g, meta: meta, sim: s, db: db, dir: dir, std: std, log: log, machine: machine})
 	})
 	stop()
 	if err := work.Wait(); err != nil && !errors.Is(err, context.Canceled) {
@@ -153,6 +155,8 @@ type demo struct {
 	dir  string
 	std  streams
 	log  *slog.Logger
+
+	machine *hiccups
 }
 
 func (c demoCmd) campaign(ctx context.Context, d *demo) error {

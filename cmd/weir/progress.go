@@ -111,7 +111,10 @@ func (p *progress) statuses() string {
 }
 
 func (p *progress) pace(n store.NumberPace) string {
-	line := fmt.Sprintf("number     %s  %.1f of %.4g per second", n.ID, n.Lately, n.Rate())
+	line := fmt.Sprintf("number     %s  %.4g per second configured", n.ID, n.Rate())
+	if p.campaign.State == store.Running {
+		line = fmt.Sprintf("number     %s  %.1f of %.4g per second", n.ID, n.Lately, n.Rate())
+	}
 	switch {
 	case !n.Enabled:
 		line += "  stopped: " + n.StopReason

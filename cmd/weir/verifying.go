@@ -104,7 +104,7 @@ func (c numberAddCmd) verify(ctx context.Context, db *database, n *store.NumberI
 	n.Display = info.Display
 	if info.MPS > 0 {
 		if c.Limit != nil && *c.Limit > float64(info.MPS) {
-			return fmt.Errorf("Meta allows number %s %d messages per second, not %.4g: leave --limit out, or lower it", c.ID, info.MPS, *c.Limit)
+			return fmt.Errorf("number %s may send %d messages per second by Meta's word, not %.4g: leave --limit out, or lower it", c.ID, info.MPS, *c.Limit)
 		}
 		n.Limit = float64(info.MPS)
 	}
