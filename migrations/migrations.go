@@ -60,7 +60,7 @@ func up(ctx context.Context, databaseURL string, files fs.FS) error {
 		if err := s.verdict(); err != nil && !errors.Is(err, ErrStaleSchema) {
 			return err
 		}
-		if err := migrateFiles(ctx, databaseURL, files, s.Current, (*migrate.Migrate).Up); err != nil {
+		if err := migrateFiles(ctx, databaseURL, files, (*migrate.Migrate).Up); err != nil {
 			return err
 		}
 		return migrateRiver(ctx, databaseURL, rivermigrate.DirectionUp, nil)
@@ -80,7 +80,7 @@ func down(ctx context.Context, databaseURL string, files fs.FS) error {
 		if err := migrateRiver(ctx, databaseURL, rivermigrate.DirectionDown, all); err != nil {
 			return err
 		}
-		return migrateFiles(ctx, databaseURL, files, s.Current, (*migrate.Migrate).Down)
+		return migrateFiles(ctx, databaseURL, files, (*migrate.Migrate).Down)
 	})
 }
 
@@ -112,7 +112,7 @@ func locked(ctx context.Context, databaseURL string, fn func(*pgx.Conn) error) e
 
 // migrateFiles runs golang-migrate. Its driver ignores contexts, so a canceled
 // one is passed on as its wish to stop between two files.
-func migrateFiles(ctx context.Context, databaseURL string, files fs.FS, before uint, step func(*migrate.Migrate) error) (err error) {
+func migrateFiles(ctx context.Context, databaseURL string, files fs.FS, step func(*migrate.Migrate) error) (err error) {
 	m, err := open(databaseURL, files)
 	if err != nil {
 		return err
@@ -121,6 +121,10 @@ func migrateFiles(ctx context.Context, databaseURL string, files fs.FS, before u
 		sourceErr, databaseErr := m.Close()
 		err = errors.Join(err, sourceErr, databaseErr)
 	}()
+	before, _, err := m.Version()
+	if err != nil && !errors.Is(err, migrate.ErrNilVersion) {
+		return fmt.Errorf("read the schema version: %w", err)
+	}
 	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
 	defer stop()
 	err = step(m)

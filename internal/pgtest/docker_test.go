@@ -98,18 +98,25 @@ func (e *engine) inspect() string {
 		"Config": {"ExposedPorts": {"5432/tcp": {}}}, "NetworkSettings": {"Ports": ` + ports + `}}`
 }
 
-// startEngine returns an engine and its DOCKER_HOST.
-func startEngine(t *testing.T) (*engine, string) {
+// tempDir is open to the server's user, which t.TempDir is not when we are root.
+func tempDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "pgtest-") // t.TempDir is closed to the server's user
+	dir, err := os.MkdirTemp("/tmp", "pgtest-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a leftover of a test, at worst
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	s, err := localpg.Start(t.Context(), localpg.Options{Dir: filepath.Join(dir, "pg"), Test: true})
+	return dir
+}
+
+// startContained starts the server that the engine says is in a container, and
+// returns its port.
+func startContained(t *testing.T) string {
+	t.Helper()
+	s, err := localpg.Start(t.Context(), localpg.Options{Dir: filepath.Join(tempDir(t), "pg"), Test: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,12 +134,17 @@ func startEngine(t *testing.T) (*engine, string) {
 	if err := errors.Join(err, parseErr, conn.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("unix", filepath.Join(dir, "docker.sock"))
+	return u.Port()
+}
+
+// serve returns the address of an HTTP server that ends with the test.
+func serve(t *testing.T, network, address string, h http.Handler) string {
+	t.Helper()
+	l, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{port: u.Port()}
-	srv := &http.Server{Handler: e}
+	srv := &http.Server{Handler: h}
 	ended := make(chan error)
 	go func() { ended <- srv.Serve(l) }()
 	t.Cleanup(func() {
@@ -141,12 +153,13 @@ func startEngine(t *testing.T) (*engine, string) {
 		}
 		<-ended
 	})
-	return e, "DOCKER_HOST=unix://" + l.Addr().String()
+	return l.Addr().String()
 }
 
 func TestServerInDocker(t *testing.T) {
 	t.Parallel()
-	e, host := startEngine(t)
+	e := &engine{port: startContained(t)}
+	host := "DOCKER_HOST=unix://" + serve(t, "unix", filepath.Join(tempDir(t), "docker.sock"), e)
 	// Where the tests themselves run in a container, its gateway is not ours.
 	const address = "TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1"
 	anotherProcess(t, host, address)
@@ -166,16 +179,5 @@ func TestServerInDocker(t *testing.T) {
 
 func TestBrokenDockerFallsBack(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := &http.Server{Handler: http.NotFoundHandler()}
-	ended := make(chan error)
-	go func() { ended <- srv.Serve(l) }()
-	anotherProcess(t, "DOCKER_HOST=tcp://"+l.Addr().String())
-	if err := srv.Close(); err != nil {
-		t.Error(err)
-	}
-	<-ended
+	anotherProcess(t, "DOCKER_HOST=tcp://"+serve(t, "tcp", "127.0.0.1:0", http.NotFoundHandler()))
 }
