@@ -169,7 +169,8 @@ func (h *hiccups) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
+		case <-tick.C:
+			now := time.Now()
 			h.longest.Store(max(h.longest.Load(), int64(now.Sub(before)-every)))
 			before = now
 		}

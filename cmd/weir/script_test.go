@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -183,3 +184,6 @@ func people(n int) string {
 	}
 	return b.String()
 }
+
+// discard is a log that nobody reads.
+var discard = slog.New(slog.DiscardHandler)
