@@ -252,8 +252,10 @@ func (m *memory) Work(ctx context.Context, id LeaseID) (Work, error) {
 	return w, m.end("work", id)
 }
 
+// Claim commits also when its caller has canceled it: the worst that a real
+// one can do.
 func (m *memory) Claim(ctx context.Context, ask Ask) ([]Recipient, error) {
-	if err := m.begin(ctx, "claim", ask); err != nil {
+	if err := m.begin(context.WithoutCancel(ctx), "claim", ask); err != nil {
 		return nil, err
 	}
 	m.asks = append(m.asks, ask)
@@ -262,7 +264,7 @@ func (m *memory) Claim(ctx context.Context, ask Ask) ([]Recipient, error) {
 	if !m.fenced(ask.Lease) && n.Enabled && !time.Now().Before(n.paused) {
 		got = m.takeDue(ask)
 	}
-	return got, m.end("claim", ask)
+	return got, errors.Join(m.end("claim", ask), ctx.Err())
 }
 
 func (m *memory) takeDue(ask Ask) []Recipient {
@@ -415,7 +417,7 @@ type sent struct {
 	Message
 }
 
-func (l *ledger) Send(_ context.Context, m Message) Answer {
+func (l *ledger) Send(ctx context.Context, m Message) Answer {
 	if l.during != nil {
 		l.during(m)
 	}
@@ -426,7 +428,10 @@ func (l *ledger) Send(_ context.Context, m Message) Answer {
 	l.calls = append(l.calls, sent{time.Now(), m})
 	n := len(l.calls)
 	l.mu.Unlock()
-	time.Sleep(l.latency)
+	pause(ctx, l.latency)
+	if ctx.Err() != nil {
+		return Answer{} // canceled: nobody knows
+	}
 	if l.answer == nil {
 		return accept(m)
 	}

@@ -124,8 +124,13 @@ func TestAStoppedNumberStops(t *testing.T) {
 		store := newMemory(time.Millisecond, number(100, 0.2))
 		store.campaign(1, 0, 5000)
 		api := &ledger{latency: 250 * time.Millisecond}
+		store.slow = map[string]time.Duration{"claim": 300 * time.Millisecond} // one is always under way
+		var told time.Time
 		api.answer = func(call int, m Message) Answer {
 			if call >= 100 {
+				if told.IsZero() {
+					told = time.Now()
+				}
 				return Answer{Action: StopNumber, Scope: ScopeWABA, Code: 131042}
 			}
 			return accept(m)
@@ -140,8 +145,8 @@ func TestAStoppedNumberStops(t *testing.T) {
 		r := startLane(t, store, api)
 		time.Sleep(20 * time.Second)
 		r.finish()
-		if calls := len(api.sends()); calls > 125 {
-			t.Errorf("%d calls, 100 were accepted", calls)
+		if calls := api.sends(); last(calls).at.After(told) || len(calls) < 100 {
+			t.Errorf("%d calls; the last began %v after the number was refused", len(calls), last(calls).at.Sub(told))
 		}
 		if n := store.counts(1); n[Accepted] != 99 || n[Pending] != 4901 {
 			t.Errorf("%v", n)

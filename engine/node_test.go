@@ -18,8 +18,11 @@ import (
 // view is one node's way to the shared model store, which can be cut.
 type view struct {
 	*memory
-	mu  sync.Mutex
-	cut bool
+	beats bool // only heartbeats are lost, claims and results get through
+
+	mu   sync.Mutex
+	cut  bool
+	beat time.Time // when the last good heartbeat was sent
 }
 
 func (v *view) partition(cut bool) {
@@ -28,38 +31,43 @@ func (v *view) partition(cut bool) {
 	v.cut = cut
 }
 
-func (v *view) reach(ctx context.Context) error {
+func (v *view) reach(ctx context.Context, beat bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.cut {
+	if v.cut && (beat || !v.beats) {
 		return errDown
 	}
 	return ctx.Err()
 }
 
 func (v *view) Candidates(ctx context.Context) ([]Candidate, error) {
-	if err := v.reach(ctx); err != nil {
+	if err := v.reach(ctx, false); err != nil {
 		return nil, err
 	}
 	return v.memory.Candidates(ctx)
 }
 
 func (v *view) Heartbeat(ctx context.Context, ttl time.Duration, ids []LeaseID) ([]LeaseID, error) {
-	if err := v.reach(ctx); err != nil {
+	if err := v.reach(ctx, true); err != nil {
 		return nil, err
 	}
-	return v.memory.Heartbeat(ctx, ttl, ids)
+	sent := time.Now()
+	kept, err := v.memory.Heartbeat(ctx, ttl, ids)
+	if err == nil && len(kept) > 0 {
+		v.beat = sent
+	}
+	return kept, err
 }
 
 func (v *view) Claim(ctx context.Context, ask Ask) ([]Recipient, error) {
-	if err := v.reach(ctx); err != nil {
+	if err := v.reach(ctx, false); err != nil {
 		return nil, err
 	}
 	return v.memory.Claim(ctx, ask)
 }
 
 func (v *view) Record(ctx context.Context, id LeaseID, results []Result, done []int64) error {
-	if err := v.reach(ctx); err != nil {
+	if err := v.reach(ctx, false); err != nil {
 		return err
 	}
 	return v.memory.Record(ctx, id, results, done)
@@ -119,37 +127,46 @@ func TestACleanReleaseHandsOverInASecond(t *testing.T) {
 // start; its answers are facts and are kept when it comes back.
 func TestAPartitionedOwnerStopsBeforeItsSuccessorStarts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newMemory(2*time.Millisecond, number(100, 0.2))
-		store.campaign(1, 0, 100_000)
-		apiA, apiB := &ledger{latency: 900 * time.Millisecond}, &ledger{latency: 100 * time.Millisecond}
-		viewA := &view{memory: store}
-		stopA := startNode(t, Options{Store: viewA, Sender: apiA, ID: "a"})
-		time.Sleep(5 * time.Second)
-		stopB := startNode(t, Options{Store: store, Sender: apiB, ID: "b"})
-		time.Sleep(20 * time.Second)
-		viewA.partition(true)
-		cut := time.Now()
-		time.Sleep(25 * time.Second)
-		viewA.partition(false)
-		time.Sleep(10 * time.Second)
-		stopA()
-		stopB()
+	for _, beats := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { partitionOwner(t, beats) })
+	}
+}
 
-		lastA, firstB := last(apiA.sends()).at, apiB.sends()[0].at
-		t.Logf("cut: the owner sent for %v more, the successor began after %v", lastA.Sub(cut), firstB.Sub(cut))
-		if lastA.Sub(cut) > 8*time.Second || firstB.Sub(lastA) < 4*time.Second || firstB.Sub(cut) > 17*time.Second {
-			t.Errorf("last call of the old owner %v, first of the new %v after the cut", lastA.Sub(cut), firstB.Sub(cut))
-		}
-		all := append(instants(apiA.sends()), instants(apiB.sends())...)
-		if over := overshoot(all, 80, 1); over > 1e-6 {
-			t.Errorf("a window across the takeover holds %.2f too many", over)
-		}
-		n := store.counts(1)
-		if n[Accepted] != len(all) || n[Sending] != 0 {
-			t.Errorf("%d calls, %v: answers of the old owner are lost", len(all), n)
-		}
-	})
+func partitionOwner(t *testing.T, beats bool) {
+	store := newMemory(2*time.Millisecond, number(100, 0.2))
+	store.slow = map[string]time.Duration{"heartbeat": 500 * time.Millisecond}
+	store.campaign(1, 0, 100_000)
+	apiA, apiB := &ledger{latency: 900 * time.Millisecond}, &ledger{latency: 100 * time.Millisecond}
+	viewA := &view{memory: store, beats: beats}
+	stopA := startNode(t, Options{Store: viewA, Sender: apiA, ID: "a"})
+	time.Sleep(5 * time.Second)
+	stopB := startNode(t, Options{Store: store, Sender: apiB, ID: "b"})
+	time.Sleep(20 * time.Second)
+	viewA.partition(true)
+	cut := time.Now()
+	time.Sleep(25 * time.Second)
+	trusted := viewA.beat.Add(8 * time.Second)
+	viewA.partition(false)
+	time.Sleep(10 * time.Second)
+	stopA()
+	stopB()
+
+	lastA, firstB := last(apiA.sends()).at, apiB.sends()[0].at
+	t.Logf("cut: the owner sent for %v more, the successor began after %v", lastA.Sub(cut), firstB.Sub(cut))
+	if late := lastA.Sub(trusted); late >= 0 || (beats && late < -100*time.Millisecond) {
+		t.Errorf("the old owner's last call was %v after its trust ended", late)
+	}
+	if firstB.Sub(lastA) < 4*time.Second || firstB.Sub(cut) > 17*time.Second {
+		t.Errorf("first call of the new owner %v after the old one's last, %v after the cut", firstB.Sub(lastA), firstB.Sub(cut))
+	}
+	all := append(instants(apiA.sends()), instants(apiB.sends())...)
+	if over := overshoot(all, 80, 1); over > 1e-6 {
+		t.Errorf("a window across the takeover holds %.2f too many", over)
+	}
+	n := store.counts(1)
+	if n[Accepted] != len(all) || n[Sending] != 0 {
+		t.Errorf("%d calls, %v: answers of the old owner are lost", len(all), n)
+	}
 }
 
 func last[T any](s []T) T { return s[len(s)-1] }
@@ -162,7 +179,8 @@ func TestALostLeaseEndsItsLane(t *testing.T) {
 		store := newMemory(time.Millisecond, number(100, 0.2))
 		store.campaign(1, 0, 10_000)
 		api := &ledger{latency: 3 * time.Second}
-		stop := startNode(t, Options{Store: store, Sender: api, ID: "a"})
+		log := &logbook{}
+		stop := startNode(t, Options{Store: store, Sender: api, ID: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
 		time.Sleep(10 * time.Second)
 		store.mu.Lock()
 		n := store.numbers[testNumber]
@@ -170,6 +188,9 @@ func TestALostLeaseEndsItsLane(t *testing.T) {
 		store.mu.Unlock()
 		stolen := time.Now()
 		time.Sleep(10 * time.Second)
+		if !strings.Contains(log.String(), `"lane ended"`) || !strings.Contains(log.String(), "lease lost") {
+			t.Errorf("the lane did not end:\n%s", log)
+		}
 		calls := api.sends()
 		if late := last(calls).at.Sub(stolen); late > 2100*time.Millisecond {
 			t.Errorf("a call %v after the lease was gone", late)

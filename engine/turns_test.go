@@ -17,12 +17,12 @@ func firstCalls(calls []sent, n int) map[int64]int {
 	return by
 }
 
-// A small campaign of equal priority does not wait behind a million rows.
+// A small campaign of equal priority does not wait behind a large one.
 func TestEqualCampaignsTakeEqualTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory(time.Millisecond, number(250, 0.2))
-		store.campaign(1, 0, 1_000_000)
+		store.campaign(1, 0, 100_000)
 		r := startLane(t, store, &ledger{latency: 100 * time.Millisecond})
 		time.Sleep(5 * time.Second)
 		before := len(r.api.sends())
@@ -46,7 +46,7 @@ func TestPriorityGoesFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory(time.Millisecond, number(250, 0.2))
-		store.campaign(1, 0, 1_000_000)
+		store.campaign(1, 0, 100_000)
 		r := startLane(t, store, &ledger{latency: 100 * time.Millisecond})
 		time.Sleep(5 * time.Second)
 		before := len(r.api.sends())

@@ -1,0 +1,106 @@
+// Package engine sends the campaigns of WhatsApp business numbers: it decides
+// who is sent to now, at what pace, what an answer means, and what is written
+// about it. It knows neither Postgres nor Meta: a [Store] and a [Sender] stand
+// for them. Its secret is how a row gets from claimed to settled exactly once.
+//
+// # To run it
+//
+// [NewNode] and [Node.Run] own numbers and send. [NewTracker] and [Tracker.Run]
+// commit what webhooks say. Both block until they have drained.
+//
+// # The path of a row
+//
+//	Store.Candidates ─► Node ─ Acquire ─► quarantine ─► Reclaim ─► lane, one a leased number:
+//
+//	   ┌────────────── demand: "I am free" ──────────────┐
+//	   ▼                                                 │
+//	claimer ─Claim(lease, seq, ≤ free)─► hand ─work─► sender ─► bucket.wait ─► begin ─► Sender.Send
+//	   ▲                                  │                                              │ Answer
+//	   │ restraints (pause, halt)         │ no token in time, stopped, lease gone        ▼
+//	   └──────────── guard ◄──────────────┼───────────────────────────────────── Policy.Settle
+//	                                      ▼                                              │ Result
+//	                     Store.Record ◄─ writer: sorted, ≤ 500 rows or 250 ms ◄──────────┘
+//
+// Rows flow one way. A retry is a row with a delay; nothing sleeps with a row
+// in its hands. What must stop others (a throttle, a halted campaign) is a row
+// that every claim reads. The one feedback in memory is a sender that pauses its
+// own bucket.
+//
+// # States
+//
+// A row in the database; [Status] declares them in order of rank:
+//
+//	             ┌────────── give-back (attempt refunded, old due time) ─────┐
+//	             │  ┌─────── retry (delay) ────────────────────────────────┐ │
+//	             ▼  ▼                                                      │ │
+//	import ─► pending ─claim: attempt+1, claim+1─► sending ─ answer ───────┴─┴─► accepted | held ─► sent ─► delivered ─► read
+//	             │                                  │   │                          │                 │
+//	             │                                  │   └─► failed | dead          └─────────────────┴─► failed
+//	             └─► canceled | expired |           └─► unknown ─ webhook ─► accepted and on
+//	                 suppressed                               └─ window over ─► dead | pending | held by an operator
+//
+// A row in a lane's memory (rule 2; begin and give-back are one compare-and-swap):
+//
+//	held ─ begin ─► begun ─ answer ─► recorded
+//	  └─ give back ─► returned
+//
+// A lease of a number:
+//
+//	free ─ Acquire ─► held, trusted ─ heartbeat ─┐         trusted until: send time of the last
+//	 ▲                   │   ▲───────────────────┘                        good heartbeat + TTL − margin
+//	 │ Release           │ no answer
+//	 │                   ▼
+//	 └── lane drained   held, not trusted ─ expiry ─ a TTL of silence ─► another node's, after its quarantine
+//
+// A claim batch (seq), so that a dead owner's rows can be found:
+//
+//	asked ─ rows ─► open ─ last result recorded ─► done, forgotten in the same write
+//	  └─ error ─► burned ─ GiveBack, again and again for a minute ─► forgotten
+//
+// A campaign (its moves belong to others; a lane sees running ones only):
+//
+//	importing ─► draft ─► scheduled ─► running ◄─► paused        running ─► finished
+//	                                     └─ canceling ─► canceled
+//
+// # Promises
+//
+// No call is begun or written without a trusted lease and a fresh claim: that is
+// checked at the token, before the request and at the wire ([Message].Fence).
+// In any window w the tokens of a number are at most burst + rate·w, exactly, and
+// a token is used at most 25 ms after its instant. No row is claimed that no
+// sender could take, and none whose result there would be no room for. Every
+// claimed row ends as one result, and no result is dropped while the process
+// lives; when it dies, its claim batches are left for the next owner. A row is
+// given back only by proof that no call was made. [Policy.Settle] writes failed
+// only for the platform's word, never for our own patience.
+//
+// It never resends a row whose outcome is unknown, never retries within a call,
+// never decides by a count in memory what the database must hold, and never logs
+// a phone number, a message id or a token.
+//
+// # Decisions
+//
+// We claim for free senders only, because a row that waits in memory has been
+// taken from numbers that could send it and ages towards its give-back.
+//
+// We claim under a context that shutdown does not cancel, because a canceled
+// claim may have committed, and its rows would be nobody's.
+//
+// We ask the bucket before the database: a claim covers about a quarter second
+// of tokens, because at one message in ten seconds a row claimed at once would
+// be given back five times before its token came.
+//
+// We size senders by Little's law from measured times, because a fixed number
+// is too few for slow calls (the rate is missed) and too many for fast ones
+// (every idle sender is a row claimed early).
+//
+// We stop a campaign for the claim batches up to the one in flight, not with a
+// flag, because a flag must be cleared when an operator resumes, and late answers
+// of the old batches must not stop it again.
+//
+// We let the writer's queue grow and bound the claims instead, because a sender
+// that blocks on a full queue holds a token's place and a drain could deadlock.
+//
+// We give one lane one writer, because two would write the results of one claim
+// batch in two orders, and neither would know which was last.
+package engine
