@@ -31,6 +31,8 @@ const (
 // only gives the row back.
 var ErrNoToken = errors.New("no access token for this number: set WEIR_ACCESS_TOKEN or the number's token file")
 
+var errBadToken = fmt.Errorf("the access token is empty or holds spaces or line breaks: %w", ErrNoToken)
+
 // Options configure a Client. Token and CallbackKey are required.
 type Options struct {
 	BaseURL string // default https://graph.facebook.com; http only to this machine, unless Plaintext

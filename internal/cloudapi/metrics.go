@@ -1,8 +1,6 @@
 package cloudapi
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weirhq/weir/engine"
@@ -73,13 +71,9 @@ func (m *clientMetrics) number(id string) *numberMetrics {
 	return n
 }
 
-func (n *numberMetrics) observe(a engine.Answer, took time.Duration) {
+func (n *numberMetrics) count(a engine.Answer) {
 	n.sends[a.Action].Inc()
-	if a.Action == engine.Release {
-		return
-	}
-	n.time.Observe(took.Seconds())
-	if a.Action != engine.Accept {
+	if a.Action != engine.Accept && a.Action != engine.Release {
 		n.errors[errorLabel(a)].Inc()
 	}
 }

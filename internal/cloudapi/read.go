@@ -45,7 +45,7 @@ func newReader(o Options) *http.Client {
 
 // get reads one object with the token of a number.
 func (c *Client) get(ctx context.Context, number string, u *url.URL, out any) error {
-	token, err := c.options.Token(ctx, number)
+	token, err := c.token(ctx, number)
 	if err != nil {
 		return fmt.Errorf("find access token: %w", err)
 	}

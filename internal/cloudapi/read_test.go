@@ -306,11 +306,25 @@ func TestCheckTemplate(t *testing.T) {
 			if !errors.As(err, &problems) || len(problems.Problems) != len(tc.want) {
 				t.Fatalf("got %v", err)
 			}
+			if text := problems.Error(); !strings.HasPrefix(text, "template "+info.Name+" "+problems.Problems[0]) {
+				t.Errorf("error text %q", text)
+			}
 			for i, want := range tc.want {
 				if !strings.Contains(problems.Problems[i], want) {
 					t.Errorf("got %q, want %q", problems.Problems[i], want)
 				}
 			}
 		})
+	}
+}
+
+func TestReadsDoNotCarryTheTokenElsewhere(t *testing.T) {
+	t.Parallel()
+	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+	})
+	if _, err := newTestClient(t, s.URL, nil).Number(t.Context(), testNumber); err == nil || !strings.Contains(err.Error(), "HTTP 302") {
+		t.Errorf("got %v", err)
 	}
 }

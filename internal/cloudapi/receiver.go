@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,15 +19,14 @@ import (
 	"github.com/weirhq/weir/engine"
 )
 
-// Sink stores what a webhook said. Submit returns nil only after the commit,
-// and engine.ErrBusy when its bounded queue is full. It owns the slices.
-type Sink interface {
-	Submit(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) error
-}
-
-// ReceiverOptions configure a Receiver. Sink and AppSecrets are required.
+// ReceiverOptions configure a Receiver. Submit, AppSecrets and CallbackKey are
+// required.
 type ReceiverOptions struct {
-	Sink        Sink
+	// Submit stores what a webhook said: engine's Tracker.Submit. It returns nil
+	// only after the commit, and engine.ErrBusy when its bounded queue is full.
+	// The slices are its own.
+	Submit func(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) error
+
 	AppSecrets  []string // one, or two while the secret is being changed
 	VerifyToken string   // of the handshake; "" refuses every handshake
 	CallbackKey []byte   // the Client's
@@ -62,14 +62,14 @@ func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 10*time.Second)
 	o.CommitTimeout = cmp.Or(o.CommitTimeout, 5*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.Sink == nil {
-		return nil, errors.New("receiver options: Sink is required")
+	if o.Submit == nil {
+		return nil, errors.New("receiver options: Submit is required")
 	}
 	if len(o.AppSecrets) == 0 || len(o.AppSecrets) > 2 || o.AppSecrets[0] == "" || o.AppSecrets[len(o.AppSecrets)-1] == "" {
 		return nil, errors.New("receiver options: one app secret is required, two while it is being changed: set WEIR_APP_SECRET")
 	}
 	if len(o.CallbackKey) < minKey {
-		return nil, errShortKey
+		return nil, fmt.Errorf("receiver options: %w", errShortKey)
 	}
 	metrics, err := newReceiverMetrics(o.Registerer)
 	if err != nil {
@@ -149,6 +149,11 @@ func (rc *Receiver) handshake(w http.ResponseWriter, r *http.Request) result {
 }
 
 func (rc *Receiver) deliver(w http.ResponseWriter, r *http.Request, now time.Time) result {
+	limit(w, now.Add(rc.options.ReadTimeout))
+	sum, ok := signature(r.Header)
+	if !ok { // a stranger, who gets no room
+		return answer(w, http.StatusUnauthorized, resultSignature)
+	}
 	size := r.ContentLength
 	if size > rc.options.MaxBody {
 		return answer(w, http.StatusRequestEntityTooLarge, resultLarge)
@@ -164,7 +169,7 @@ func (rc *Receiver) deliver(w http.ResponseWriter, r *http.Request, now time.Tim
 	if status != http.StatusOK {
 		return answer(w, status, res)
 	}
-	if !rc.verifier.verify(r.Header, body) {
+	if !rc.verifier.verify(sum, body) {
 		return answer(w, http.StatusUnauthorized, resultSignature)
 	}
 	d := rc.decoder.decode(body, now)
@@ -172,11 +177,14 @@ func (rc *Receiver) deliver(w http.ResponseWriter, r *http.Request, now time.Tim
 	return answer(w, status, res)
 }
 
-// readBody ends slow callers: they hold room that others need.
+// limit ends slow callers, also those whose body is not wanted: net/http reads
+// it all the same. Not every ResponseWriter has deadlines (tests' have none);
+// the server's own ReadTimeout then stands alone.
+func limit(w http.ResponseWriter, until time.Time) {
+	_ = http.NewResponseController(w).SetReadDeadline(until)
+}
+
 func (rc *Receiver) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, result) {
-	// Not every ResponseWriter has deadlines (tests' have none); the server's
-	// own ReadTimeout then stands alone.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(rc.options.ReadTimeout))
 	var body bytes.Buffer
 	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, rc.options.MaxBody))
@@ -187,6 +195,9 @@ func (rc *Receiver) readBody(w http.ResponseWriter, r *http.Request) ([]byte, in
 	case err != nil:
 		return nil, http.StatusBadRequest, resultBroken
 	}
+	// The body is here, but net/http keeps reading while we answer, and its
+	// deadline would cancel the commit.
+	limit(w, time.Time{})
 	return body.Bytes(), http.StatusOK, resultStored
 }
 
@@ -195,7 +206,7 @@ func (rc *Receiver) store(ctx context.Context, d delivery) (int, result) {
 	defer cancel()
 	var err error
 	if len(d.updates)+len(d.events) > 0 {
-		err = rc.options.Sink.Submit(ctx, d.updates, d.events)
+		err = rc.options.Submit(ctx, d.updates, d.events)
 	}
 	switch {
 	case err == nil:

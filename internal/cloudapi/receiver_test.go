@@ -32,7 +32,7 @@ const (
 	testVerify = "verify-me"
 )
 
-// memory is a Sink that remembers, or fails.
+// memory is a store that remembers, or fails.
 type memory struct {
 	mu      sync.Mutex
 	updates []engine.StatusUpdate
@@ -58,10 +58,10 @@ func (m *memory) Submit(ctx context.Context, updates []engine.StatusUpdate, even
 	return nil
 }
 
-func newTestReceiver(t testing.TB, sink Sink, change func(*ReceiverOptions)) *Receiver {
+func newTestReceiver(t testing.TB, sink *memory, change func(*ReceiverOptions)) *Receiver {
 	t.Helper()
 	o := ReceiverOptions{
-		Sink: sink, AppSecrets: []string{testSecret}, VerifyToken: testVerify,
+		Submit: sink.Submit, AppSecrets: []string{testSecret}, VerifyToken: testVerify,
 		CallbackKey: testKey, Registerer: prometheus.NewRegistry(),
 	}
 	if change != nil {
@@ -286,13 +286,13 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 func TestNewReceiverRefusesBadOptions(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*ReceiverOptions){
-		"no sink":       func(o *ReceiverOptions) { o.Sink = nil },
+		"no submit":     func(o *ReceiverOptions) { o.Submit = nil },
 		"no secret":     func(o *ReceiverOptions) { o.AppSecrets = nil },
 		"empty secret":  func(o *ReceiverOptions) { o.AppSecrets = []string{testSecret, ""} },
 		"three secrets": func(o *ReceiverOptions) { o.AppSecrets = []string{"a", "b", "c"} },
 		"short key":     func(o *ReceiverOptions) { o.CallbackKey = nil },
 	} {
-		o := ReceiverOptions{Sink: &memory{}, AppSecrets: []string{testSecret}, CallbackKey: testKey}
+		o := ReceiverOptions{Submit: (&memory{}).Submit, AppSecrets: []string{testSecret}, CallbackKey: testKey}
 		change(&o)
 		if _, err := NewReceiver(o); err == nil {
 			t.Errorf("%s: no error", name)
@@ -317,7 +317,44 @@ func TestDeliveredStatus(t *testing.T) {
 	}
 }
 
-// discard is a Sink of no cost, for benchmarks.
-type discard struct{}
-
-func (discard) Submit(context.Context, []engine.StatusUpdate, []engine.Event) error { return nil }
+// A body that trickles in loses its room; a commit that takes longer than a
+// body may is left alone.
+func TestReadTimeoutEndsWithTheBody(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	rc := newTestReceiver(t, &memory{}, func(o *ReceiverOptions) {
+		o.ReadTimeout, o.CommitTimeout = 20*time.Millisecond, 100*time.Millisecond
+		o.Submit = func(ctx context.Context, _ []engine.StatusUpdate, _ []engine.Event) error {
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return ctx.Err()
+		}
+	})
+	s := serve(t, rc.ServeHTTP)
+	body := statusBody("read", CallbackID{Recipient: 1})
+	send := func(body io.Reader, size int64) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ContentLength = size
+		r.Header.Set("X-Hub-Signature-256", sign(testSecret, statusBody("read", CallbackID{Recipient: 1})))
+		res, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	if code := send(bytes.NewReader(body), int64(len(body))); code != 503 {
+		t.Errorf("slow commit: %d", code)
+	}
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the commit ended by %v", err)
+	}
+	hang, hold := io.Pipe()
+	defer hold.Close()
+	if code := send(hang, int64(len(body))); code != 400 {
+		t.Errorf("slow body: %d", code)
+	}
+}

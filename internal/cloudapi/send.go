@@ -20,18 +20,17 @@ var _ engine.Sender = (*Client)(nil)
 // could be read.
 func (c *Client) Send(ctx context.Context, m engine.Message) engine.Answer {
 	n := c.number(m.Number)
-	start := time.Now()
-	a := c.call(ctx, n, m)
-	n.metrics.observe(a, time.Since(start))
+	a := c.attempt(ctx, n, m)
+	n.metrics.count(a)
 	return a
 }
 
-func (c *Client) call(ctx context.Context, n *number, m engine.Message) engine.Answer {
+func (c *Client) attempt(ctx context.Context, n *number, m engine.Message) engine.Answer {
 	body, refusal := c.encode(m)
 	if refusal != nil {
 		return *refusal
 	}
-	token, err := c.options.Token(ctx, m.Number)
+	token, err := c.token(ctx, m.Number)
 	if err != nil {
 		return tokenless(err)
 	}
@@ -41,15 +40,41 @@ func (c *Client) call(ctx context.Context, n *number, m engine.Message) engine.A
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	f := &flight{fence: m.Fence}
-	res, err := c.send.RoundTrip(newRequest(f.traced(ctx), n, token, body))
-	if err != nil {
-		return f.unanswered(err)
+	start := time.Now()
+	a := c.fly(f, newRequest(f.traced(ctx), n, token, body))
+	if a.Action != engine.Release {
+		n.metrics.time.Observe(time.Since(start).Seconds())
 	}
-	a := f.answered(res)
 	if isTokenRefusal(a) {
 		return c.renew(ctx, m.Number, token, a)
 	}
 	return a
+}
+
+func (c *Client) fly(f *flight, r *http.Request) engine.Answer {
+	res, err := c.send.RoundTrip(r)
+	if err != nil {
+		return f.unanswered(err)
+	}
+	return f.answered(res)
+}
+
+// token asks for the number's token and refuses what net/http would not take
+// as a header, such as the line break at the end of a file.
+func (c *Client) token(ctx context.Context, number string) (string, error) {
+	token, err := c.options.Token(ctx, number)
+	if err != nil {
+		return "", err
+	}
+	for _, b := range []byte(token) {
+		if b <= ' ' || b > '~' {
+			return "", errBadToken
+		}
+	}
+	if token == "" {
+		return "", errBadToken
+	}
+	return token, nil
 }
 
 // encode writes the request body. A template that cannot be written stops its
@@ -142,7 +167,7 @@ func reconcile(title string) engine.Answer {
 
 func tokenless(err error) engine.Answer {
 	if errors.Is(err, ErrNoToken) {
-		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeNumber, Title: "no access token for this number"}
+		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeNumber, Title: "access token is missing or malformed"}
 	}
 	a := release("nothing was sent: the access token could not be read")
 	a.Scope = engine.ScopeApp

@@ -76,6 +76,16 @@ func TestSendWithoutACall(t *testing.T) {
 			options: func(o *Options) { o.Token = func(context.Context, string) (string, error) { return "", ErrNoToken } },
 			want:    engine.StopNumber, scope: engine.ScopeNumber,
 		},
+		"token with a line break": {
+			options: func(o *Options) {
+				o.Token = func(context.Context, string) (string, error) { return testToken + "\n", nil }
+			},
+			want: engine.StopNumber, scope: engine.ScopeNumber,
+		},
+		"token empty": {
+			options: func(o *Options) { o.Token = func(context.Context, string) (string, error) { return "", nil } },
+			want:    engine.StopNumber, scope: engine.ScopeNumber,
+		},
 		"token unreadable": {
 			options: func(o *Options) {
 				o.Token = func(context.Context, string) (string, error) { return "", errors.New("disk " + testPhone) }

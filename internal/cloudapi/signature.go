@@ -24,18 +24,20 @@ func newVerifier(secrets []string) *verifier {
 	return v
 }
 
-// verify is over the raw bytes as received: Meta signs what it sends, escapes
-// included, and a parsed and rewritten body has another signature. Exactly one
-// header is taken, so that no proxy's addition can be chosen over Meta's.
-func (v *verifier) verify(header http.Header, body []byte) bool {
+// signature reads the header. Exactly one is taken, so that no proxy's addition
+// can be chosen over Meta's.
+func signature(header http.Header) (sum []byte, ok bool) {
 	given := header.Values("X-Hub-Signature-256")
 	if len(given) != 1 || !strings.HasPrefix(given[0], signaturePrefix) {
-		return false
+		return nil, false
 	}
 	sum, err := hex.DecodeString(given[0][len(signaturePrefix):])
-	if err != nil || len(sum) != sha256.Size {
-		return false
-	}
+	return sum, err == nil && len(sum) == sha256.Size
+}
+
+// verify is over the raw bytes as received: Meta signs what it sends, escapes
+// included, and a parsed and rewritten body has another signature.
+func (v *verifier) verify(sum, body []byte) bool {
 	ok := false
 	for _, pool := range v.keyed { // all of them, so that the time tells nothing of which
 		h := pool.Get().(hash.Hash)
