@@ -140,7 +140,7 @@ func scriptTemplates() []sim.Template {
 }
 
 // startSim serves a simulator until the test ends.
-func startSim(t *testing.T, opts sim.Options) *simServer {
+func startSim(t testing.TB, opts sim.Options) *simServer {
 	t.Helper()
 	s, err := sim.New(opts)
 	if err != nil {
