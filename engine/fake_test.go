@@ -391,6 +391,19 @@ func (m *memory) Restrain(ctx context.Context, r Restraint) error {
 	return m.end("restrain", r)
 }
 
+// change alters the model, or looks at it.
+func (m *memory) change(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}
+
+// claimed is how many claims there were.
+func (m *memory) claimed() (n int) {
+	m.change(func() { n = len(m.asks) })
+	return n
+}
+
 // counts is how many rows of a campaign have each status.
 func (m *memory) counts(campaign int64) map[Status]int {
 	m.mu.Lock()
@@ -405,7 +418,7 @@ func (m *memory) counts(campaign int64) map[Status]int {
 // ledger is the Sender: it takes a while, answers, and remembers every call.
 type ledger struct {
 	latency time.Duration
-	answer  func(call int, m Message) Answer // nil accepts
+	answer  func(call int, m Message) Answer // nil accepts; called one at a time
 	during  func(m Message)                  // before the request is written, as a slow dial
 
 	mu    sync.Mutex
@@ -432,6 +445,8 @@ func (l *ledger) Send(ctx context.Context, m Message) Answer {
 	if ctx.Err() != nil {
 		return Answer{} // canceled: nobody knows
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.answer == nil {
 		return accept(m)
 	}
@@ -440,6 +455,13 @@ func (l *ledger) Send(ctx context.Context, m Message) Answer {
 
 func accept(m Message) Answer {
 	return Answer{Action: Accept, MessageID: fmt.Sprint("wamid.", m.Recipient, ".", m.Claim)}
+}
+
+// change alters what the answers depend on.
+func (l *ledger) change(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
 }
 
 func (l *ledger) sends() []sent {

@@ -94,6 +94,7 @@ func TestAStoppedCampaignIsHaltedOnce(t *testing.T) {
 		}
 		r := startLane(t, store, api)
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		n := store.counts(1)
 		if refused > 25 || n[Pending] != 5000 {
 			t.Errorf("%d calls of a refused campaign; %v", refused, n)
@@ -104,9 +105,8 @@ func TestAStoppedCampaignIsHaltedOnce(t *testing.T) {
 		if n := store.counts(2)[Accepted]; n < 680 {
 			t.Errorf("the other campaign got only %d through", n)
 		}
-		store.mu.Lock()
-		bad.halted, revoked = false, false // an operator mends it and resumes
-		store.mu.Unlock()
+		store.change(func() { bad.halted = false }) // an operator mends it and resumes
+		api.change(func() { revoked = false })
 		time.Sleep(10 * time.Second)
 		r.finish()
 		if n := store.counts(1)[Accepted]; n < 300 {
@@ -204,10 +204,11 @@ func TestUnsentCallsSlowTheLane(t *testing.T) {
 		if calls := len(api.sends()); calls > 200 || calls < 3 {
 			t.Errorf("%d calls in a minute without a network", calls)
 		}
+		synctest.Wait()
 		if n := store.counts(1); n[Pending]+n[Sending] != 5000 || len(store.restraints) != 0 {
 			t.Errorf("%v, restraints %+v", n, store.restraints)
 		}
-		down = false
+		api.change(func() { down = false })
 		time.Sleep(2 * time.Minute)
 		r.finish()
 		if n := store.counts(1)[Accepted]; n != 5000 {

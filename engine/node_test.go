@@ -100,6 +100,7 @@ func TestACleanReleaseHandsOverInASecond(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		stopB := startNode(t, Options{Store: store, Sender: api, ID: "b"})
 		time.Sleep(15 * time.Second)
+		synctest.Wait()
 		if store.grants != 1 {
 			t.Fatalf("%d grants while the owner lives", store.grants)
 		}
@@ -145,6 +146,7 @@ func partitionOwner(t *testing.T, beats bool) {
 	viewA.partition(true)
 	cut := time.Now()
 	time.Sleep(25 * time.Second)
+	synctest.Wait()
 	trusted := viewA.beat.Add(8 * time.Second)
 	viewA.partition(false)
 	time.Sleep(10 * time.Second)
@@ -266,6 +268,7 @@ func TestAnIdleNumberIsReleased(t *testing.T) {
 		c.halted = true // finished
 		store.mu.Unlock()
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		if n := store.numbers[testNumber]; !n.released || store.grants != 1 {
 			t.Errorf("released %v, grants %d", n.released, store.grants)
 		}
@@ -286,7 +289,7 @@ func TestAnOutageOfPostgresLosesNothing(t *testing.T) {
 			store := newMemory(2*time.Millisecond, number(100, 0.2), Number{ID: "second", Limit: 50})
 			store.campaign(1, 0, 3000)
 			store.campaign(2, 1, 500)
-			dice := rand.New(rand.NewPCG(seed, 0))
+			dice, when := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
 			api := &ledger{latency: 150 * time.Millisecond}
 			log := &logbook{}
 			stop := startNode(t, Options{Store: store, Sender: api, ID: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
@@ -297,7 +300,7 @@ func TestAnOutageOfPostgresLosesNothing(t *testing.T) {
 				return nil
 			}
 			for range 6 {
-				time.Sleep(time.Duration(dice.IntN(5000)) * time.Millisecond)
+				time.Sleep(time.Duration(when.IntN(5000)) * time.Millisecond)
 				store.mu.Lock()
 				store.down = !store.down
 				store.before, store.after = flaky, flaky

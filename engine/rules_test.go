@@ -64,14 +64,14 @@ func TestRule1AnUnsentRowKeepsItsAttemptAndDueTime(t *testing.T) {
 // and what is given back while it is dialed is sent twice.
 func TestRule2BeginAndGiveBackExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	rows := make([]row, 300_000)
+	rows := make([]row, 100_000)
 	begun, returned := make([]bool, len(rows)), make([]bool, len(rows))
 	var at [2]atomic.Int64
 	race := func(me int, won []bool, leave func(*row) bool) {
 		for i := range rows {
 			at[me].Store(int64(i))
 			for spin := 0; at[1-me].Load() < int64(i); spin++ {
-				if spin%1000 == 999 {
+				if spin%100 == 99 {
 					runtime.Gosched()
 				}
 			}
@@ -233,7 +233,7 @@ func TestRule4NothingIsWrittenAfterTheClaimHasAged(t *testing.T) {
 				time.Sleep(600 * time.Millisecond) // dialing
 			}
 			if m.Fence() == nil && time.Since(sentAt) >= claimFresh {
-				late = append(late, time.Since(sentAt))
+				store.change(func() { late = append(late, time.Since(sentAt)) })
 			}
 		}
 		r := startLane(t, store, api)
@@ -360,15 +360,14 @@ func TestOutstandingResultsAreBounded(t *testing.T) {
 			}
 			return nil
 		}
-		r := startLane(t, store, &ledger{latency: 100 * time.Millisecond})
+		r := makeLane(t, store, &ledger{latency: 100 * time.Millisecond})
 		r.lane.writer.alive = func() bool { return false }
+		r.start(t)
 		time.Sleep(time.Minute)
 		if n := len(r.api.sends()); n > 160 || n < 80 {
 			t.Errorf("%d calls whose results could not be written, want about T_claim's worth", n)
 		}
-		store.mu.Lock()
-		broken = false
-		store.mu.Unlock()
+		store.change(func() { broken = false })
 		time.Sleep(10 * time.Second)
 		r.finish()
 		r.conserved(t, 1)
@@ -396,12 +395,11 @@ func TestAWriteOfPoisonIsIsolated(t *testing.T) {
 				}
 				r := startLane(t, store, &ledger{latency: 10 * time.Millisecond})
 				time.Sleep(30 * time.Second)
+				synctest.Wait()
 				if n := store.counts(1); n[Accepted] != 299 || n[Sending] != 1 || r.lane.writer.outstanding() != 1 {
 					t.Errorf("%v, outstanding %d", n, r.lane.writer.outstanding())
 				}
-				store.mu.Lock()
-				poisoned = false
-				store.mu.Unlock()
+				store.change(func() { poisoned = false })
 				time.Sleep(time.Second)
 				r.finish() // tries what it kept once more
 				r.conserved(t, 1)
