@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -15,9 +16,18 @@ import (
 // lab is a store on a database of its own, with one number and its lease.
 type lab struct {
 	*Store
-	t     testing.TB
+	t     tester
 	lease engine.LeaseID
 	seq   int64
+}
+
+// tester is what a lab needs of *testing.T, *testing.B and *rapid.T.
+type tester interface {
+	Helper()
+	Context() context.Context
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
 }
 
 const (

@@ -97,16 +97,7 @@ func (s *Store) applyPlain(ctx context.Context, words []word) (map[int64]bool, e
 	if len(words) == 0 {
 		return map[int64]bool{}, nil
 	}
-	p := &db.ApplyStatusesParams{}
-	for _, w := range words {
-		p.Ids = append(p.Ids, w.row.id)
-		p.Claims = append(p.Claims, w.row.claim)
-		p.Statuses = append(p.Statuses, w.update.Status.String())
-		p.MessageIds = append(p.MessageIds, clean(w.update.MessageID))
-		p.SentMs = append(p.SentMs, millis(w.update.SentAt))
-		p.DeliveredMs = append(p.DeliveredMs, millis(w.update.DeliveredAt))
-		p.ReadMs = append(p.ReadMs, millis(w.update.ReadAt))
-	}
+	p := statusParams(words)
 	found := make(map[int64]bool, len(words))
 	err := again(func() error {
 		rows, err := s.q.ApplyStatuses(ctx, s.pool, p)
@@ -118,6 +109,20 @@ func (s *Store) applyPlain(ctx context.Context, words []word) (map[int64]bool, e
 	return found, err
 }
 
+func statusParams(words []word) *db.ApplyStatusesParams {
+	p := &db.ApplyStatusesParams{}
+	for _, w := range words {
+		p.Ids = append(p.Ids, w.row.id)
+		p.Claims = append(p.Claims, w.row.claim)
+		p.Statuses = append(p.Statuses, w.update.Status.String())
+		p.MessageIds = append(p.MessageIds, clean(w.update.MessageID))
+		p.SentMs = append(p.SentMs, millis(w.update.SentAt))
+		p.DeliveredMs = append(p.DeliveredMs, millis(w.update.DeliveredAt))
+		p.ReadMs = append(p.ReadMs, millis(w.update.ReadAt))
+	}
+	return p
+}
+
 // evidence applies what needs a look at the row's other messages, at most one
 // word a row, and returns the rows that exist. The lock comes first, so that
 // the look is at what the lock protects.
@@ -125,19 +130,7 @@ func (s *Store) evidence(ctx context.Context, words []word) (map[int64]bool, err
 	if len(words) == 0 {
 		return nil, nil
 	}
-	p := &db.ApplyEvidenceParams{}
-	for _, w := range words {
-		p.Ids = append(p.Ids, w.row.id)
-		p.Claims = append(p.Claims, w.row.claim)
-		p.Statuses = append(p.Statuses, w.update.Status.String())
-		p.MessageIds = append(p.MessageIds, clean(w.update.MessageID))
-		p.Codes = append(p.Codes, int32(w.update.Code))
-		p.Titles = append(p.Titles, clean(w.update.Title))
-		p.SentMs = append(p.SentMs, millis(w.update.SentAt))
-		p.DeliveredMs = append(p.DeliveredMs, millis(w.update.DeliveredAt))
-		p.ReadMs = append(p.ReadMs, millis(w.update.ReadAt))
-		p.FailedMs = append(p.FailedMs, millis(w.update.FailedAt))
-	}
+	p := evidenceParams(words)
 	found := make(map[int64]bool, len(words))
 	err := again(func() error {
 		tx := &pipeline{pool: s.pool}
@@ -151,6 +144,23 @@ func (s *Store) evidence(ctx context.Context, words []word) (map[int64]bool, err
 		return err
 	})
 	return found, err
+}
+
+func evidenceParams(words []word) *db.ApplyEvidenceParams {
+	p := &db.ApplyEvidenceParams{}
+	for _, w := range words {
+		p.Ids = append(p.Ids, w.row.id)
+		p.Claims = append(p.Claims, w.row.claim)
+		p.Statuses = append(p.Statuses, w.update.Status.String())
+		p.MessageIds = append(p.MessageIds, clean(w.update.MessageID))
+		p.Codes = append(p.Codes, int32(w.update.Code))
+		p.Titles = append(p.Titles, clean(w.update.Title))
+		p.SentMs = append(p.SentMs, millis(w.update.SentAt))
+		p.DeliveredMs = append(p.DeliveredMs, millis(w.update.DeliveredAt))
+		p.ReadMs = append(p.ReadMs, millis(w.update.ReadAt))
+		p.FailedMs = append(p.FailedMs, millis(w.update.FailedAt))
+	}
+	return p
 }
 
 // millis is 0 for no time.

@@ -47,7 +47,7 @@ WITH lease AS MATERIALIZED (
         status = CASE WHEN stop.hit THEN 'suppressed' ELSE 'sending' END::recipient_status
     FROM due JOIN recipient_params p ON p.id = due.id
         CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM suppressions s WHERE s.phone = p.phone AND s.until > now()
-            AND s.scope IN ('all', due.category, 'waba:' || due.waba_id, 'number:' || $1::text)) AS hit) stop
+            AND s.scope IN ('all', due.category, 'waba:' || due.waba_id, 'number:' || $1::text)) AS hit OFFSET 0) stop
     WHERE r.id = due.id AND r.status = 'pending'
     RETURNING r.id, r.campaign_id, r.claim, r.attempt, r.status, due.due_at, p.phone, p.params
 ), booked AS (
@@ -93,7 +93,8 @@ type ClaimRecipientsRow struct {
 //	gate    host before number; a missing breaker row is a closed gate
 //	due     the literal LIMIT 500 keeps the planner from reading the whole
 //	        table; LIMIT NULL would be no limit, hence the coalesces
-//	taken   rechecks pending on the locked row; spends the attempt
+//	taken   rechecks pending on the locked row; spends the attempt. OFFSET 0 keeps
+//	        the planner from asking for an opt-out once per mention of it
 //	booked  what a dead owner leaves behind; dues lets a give-back restore due_at
 func (q *Queries) ClaimRecipients(ctx context.Context, db DBTX, arg *ClaimRecipientsParams) ([]ClaimRecipientsRow, error) {
 	rows, err := db.Query(ctx, claimRecipients,

@@ -237,7 +237,8 @@ SELECT DISTINCT ON (a.key) a.key::int AS key, r.id, coalesce(k.claim, CASE WHEN 
         SELECT FROM attempts o WHERE o.recipient_id = r.id AND o.claim = r.claim AND o.message_id <> a.message_id)
     THEN r.claim - 1 ELSE r.claim END)::int AS claim
 FROM asked a
-JOIN recipient_params p ON p.phone = a.phone COLLATE "C"
+CROSS JOIN LATERAL (
+    SELECT p.id FROM recipient_params p WHERE p.phone = a.phone COLLATE "C" ORDER BY p.campaign_id DESC LIMIT 100) p
 JOIN recipients r ON r.id = p.id
 LEFT JOIN attempts k ON k.recipient_id = r.id AND k.message_id = a.message_id
 WHERE r.message_id = a.message_id OR k.message_id IS NOT NULL
@@ -258,7 +259,8 @@ type FindMessagesRow struct {
 
 // Statuses without a callback id of ours, found by phone and message id; ids
 // that only attempts remembers count too. A row shows the message of its
-// current claim unless attempts says that the current claim had another.
+// current claim unless attempts says that the current claim had another. The
+// limit, a phone's newest 100 campaigns, keeps the planner on the indexes.
 func (q *Queries) FindMessages(ctx context.Context, db DBTX, arg *FindMessagesParams) ([]FindMessagesRow, error) {
 	rows, err := db.Query(ctx, findMessages, arg.Keys, arg.Phones, arg.MessageIds)
 	if err != nil {
