@@ -140,8 +140,12 @@ func (s *Store) DropCampaign(ctx context.Context, id int64) error {
 			}
 		}
 	}
-	if _, err := s.q.DropCampaign(ctx, conn, id); err != nil {
+	gone, err := s.q.DropCampaign(ctx, conn, id)
+	if err != nil {
 		return fmt.Errorf("drop campaign: %w", err)
+	}
+	if gone == 0 {
+		return errOvertaken(id)
 	}
 	return nil
 }

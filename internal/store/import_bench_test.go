@@ -18,10 +18,10 @@ import (
 	"github.com/weirhq/weir/internal/pgtest"
 )
 
-var benchRows = flag.Int64("import.rows", 100_000, "rows of BenchmarkImport")
+var fileRows = flag.Int64("import.rows", 100_000, "rows of BenchmarkImport")
 
-// benchRow is a row of six columns whose phones come in no order.
-func benchRow(i int64, values []string) ImportRow {
+// fileRow is a row of six columns whose phones come in no order.
+func fileRow(i int64, values []string) ImportRow {
 	phone := i * 7_368_787 % 9_999_999_967 // a prime, so no phone comes twice
 	values[0] = fmt.Sprintf("Maria %d", i)
 	values[1] = "da Silva"
@@ -31,13 +31,13 @@ func benchRow(i int64, values []string) ImportRow {
 	return ImportRow{Line: i + 2, Phone: fmt.Sprintf("+55%011d", 10_000_000_000+phone), Values: values}
 }
 
-func benchSource(n int64) ImportSource {
+func fileSource(n int64) ImportSource {
 	return ImportSource{
 		File: "bench.csv", Size: n, Head: []byte("head"), Sum: func() []byte { return []byte("sum") },
 		Rows: func(yield func(ImportRow, error) bool) {
 			values := make([]string, 5)
 			for i := range n {
-				if !yield(benchRow(i, values), nil) {
+				if !yield(fileRow(i, values), nil) {
 					return
 				}
 			}
@@ -49,17 +49,17 @@ func benchSource(n int64) ImportSource {
 // same two tables, and reports how fast the first is by the second. Each has
 // a database of its own.
 func BenchmarkImport(b *testing.B) {
-	n := *benchRows
+	n := *fileRows
 	stateFile, paramsFile := plainFiles(b, n)
 	for b.Loop() {
 		b.StopTimer()
-		plain := plainCopy(b, openBench(b), stateFile, paramsFile)
-		s := openBench(b)
+		plain := plainCopy(b, openFileBench(b), stateFile, paramsFile)
+		s := openFileBench(b)
 		id := newCampaign(b, s, "bench")
 		peak := watchMemory()
 		b.StartTimer()
 		start := time.Now()
-		got, err := s.Import(b.Context(), id, benchSource(n), ImportOptions{})
+		got, err := s.Import(b.Context(), id, fileSource(n), ImportOptions{})
 		took := time.Since(start)
 		b.StopTimer()
 		if err != nil || got.Accepted != n {
@@ -81,7 +81,7 @@ func BenchmarkImportClient(b *testing.B) {
 	bt.reset()
 	rows := make([]ImportRow, 1000)
 	for i := range rows {
-		rows[i] = benchRow(int64(i), make([]string, 5))
+		rows[i] = fileRow(int64(i), make([]string, 5))
 	}
 	b.ReportAllocs()
 	i := 0
@@ -99,7 +99,7 @@ func BenchmarkImportClient(b *testing.B) {
 	}
 }
 
-func openBench(b *testing.B) *Store {
+func openFileBench(b *testing.B) *Store {
 	s, err := Open(b.Context(), pgtest.URL(b), Options{StatementTimeout: time.Hour})
 	if err != nil {
 		b.Fatal(err)
@@ -125,7 +125,7 @@ func plainFiles(b *testing.B, n int64) (state, params string) {
 	sw, pw := bufio.NewWriter(sf), bufio.NewWriter(pf)
 	values := make([]string, 5)
 	for i := range n {
-		row := benchRow(i, values)
+		row := fileRow(i, values)
 		fmt.Fprintf(sw, "%d\t1\t2026-01-31 12:00:00+00\n", i+1)
 		fmt.Fprintf(pw, "%d\t1\t%d\t%s\t%s\n", i+1, row.Line, row.Phone, arrayLiteral(row.Values))
 	}

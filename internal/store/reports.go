@@ -26,9 +26,12 @@ type ExportRow struct {
 	AcceptedAt, SentAt, DeliveredAt, ReadAt, FailedAt time.Time
 }
 
-// Export yields every recipient of a campaign in the order of its file, a page
-// of 5 000 in memory at a time. Each page is as of when it was read: the rows
-// of a running campaign move on between two pages. An error ends it.
+// exportIDs is how many ids one page of an export covers.
+const exportIDs = 5_000
+
+// Export yields every recipient of a campaign in the order of its file, with
+// at most 5 000 in memory. Each page is as of when it was read: the rows of a
+// running campaign move on between two pages. An error ends it.
 func (s *Store) Export(ctx context.Context, campaign int64) iter.Seq2[ExportRow, error] {
 	return func(yield func(ExportRow, error) bool) {
 		ranges, err := s.q.CampaignRanges(ctx, s.pool, campaign)
@@ -37,32 +40,28 @@ func (s *Store) Export(ctx context.Context, campaign int64) iter.Seq2[ExportRow,
 			return
 		}
 		for _, r := range ranges {
-			page := &db.ExportPageParams{Campaign: campaign, Lo: r.Lo, Hi: r.Hi, Page: 5_000}
-			if !s.exportRange(ctx, page, yield) {
-				return
+			for lo := r.Lo; lo <= r.Hi; lo += exportIDs {
+				page := &db.ExportPageParams{Campaign: campaign, Lo: lo, Hi: min(lo+exportIDs-1, r.Hi)}
+				if !s.exportPage(ctx, page, yield) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// exportRange yields one range's rows and reports whether to go on.
-func (s *Store) exportRange(ctx context.Context, page *db.ExportPageParams, yield func(ExportRow, error) bool) bool {
-	for page.Lo <= page.Hi {
-		rows, err := s.q.ExportPage(ctx, s.pool, page)
-		if err != nil {
-			yield(ExportRow{}, fmt.Errorf("export recipients: %w", err))
+// exportPage yields one page's rows and reports whether to go on.
+func (s *Store) exportPage(ctx context.Context, page *db.ExportPageParams, yield func(ExportRow, error) bool) bool {
+	rows, err := s.q.ExportPage(ctx, s.pool, page)
+	if err != nil {
+		yield(ExportRow{}, fmt.Errorf("export recipients: %w", err))
+		return false
+	}
+	for _, r := range rows {
+		row, err := exportRow(r)
+		if !yield(row, err) || err != nil {
 			return false
 		}
-		for _, r := range rows {
-			row, err := exportRow(r)
-			if !yield(row, err) || err != nil {
-				return false
-			}
-		}
-		if len(rows) < int(page.Page) {
-			return true
-		}
-		page.Lo = rows[len(rows)-1].ID + 1
 	}
 	return true
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/weirhq/weir/engine"
 )
 
+var ignoreTimes = cmpopts.IgnoreFields(ExportRow{}, "AcceptedAt", "SentAt", "DeliveredAt", "ReadAt", "FailedAt")
+
 func TestExportShowsEveryRow(t *testing.T) {
 	t.Parallel()
 	s := openOperator(t)
@@ -22,19 +24,13 @@ func TestExportShowsEveryRow(t *testing.T) {
 	got := map[engine.Status]ExportRow{}
 	line := int64(1)
 	for row, err := range s.Export(t.Context(), id) {
-		if err != nil {
-			t.Fatal(err)
+		if line++; err != nil || row.Line != line {
+			t.Fatalf("line %d comes where %d should: %v", row.Line, line, err)
 		}
-		if line++; row.Line != line {
-			t.Fatalf("line %d comes where %d should", row.Line, line)
-		}
-		if at := row.AcceptedAt; at.IsZero() == (row.Status >= engine.Accepted) {
-			t.Errorf("%s: accepted at %v", row.Status, at)
+		if row.AcceptedAt.IsZero() == (row.Status >= engine.Accepted) {
+			t.Errorf("%s: accepted at %v", row.Status, row.AcceptedAt)
 		}
 		got[row.Status] = row
-	}
-	if len(got) != 13 {
-		t.Fatalf("%d statuses, want 13", len(got))
 	}
 	want := map[engine.Status]ExportRow{
 		engine.Dead: {Line: 8, Phone: "+5511900000006", Status: engine.Dead, Attempts: 1, Number: "n1", ErrorTitle: "unknown_outcome"},
@@ -45,10 +41,12 @@ func TestExportShowsEveryRow(t *testing.T) {
 		engine.Read: {Line: 14, Phone: "+5511900000012", Status: engine.Read, Attempts: 1, Number: "n1", MessageID: "wamid.13"}, // it was read: no error any more
 	}
 	for status, w := range want {
-		times := cmpopts.IgnoreFields(ExportRow{}, "AcceptedAt", "SentAt", "DeliveredAt", "ReadAt", "FailedAt")
-		if diff := cmp.Diff(w, got[status], times); diff != "" {
+		if diff := cmp.Diff(w, got[status], ignoreTimes); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", status, diff)
 		}
+	}
+	if len(got) != 13 {
+		t.Errorf("%d statuses, want 13", len(got))
 	}
 	if got[engine.Read].ReadAt.IsZero() || got[engine.Delivered].DeliveredAt.IsZero() || got[engine.Failed].FailedAt.IsZero() {
 		t.Error("times are missing")

@@ -50,7 +50,7 @@ UPDATE campaigns c SET
 FROM asked
 WHERE c.id = asked.id AND c.state IN ('draft', 'scheduled', 'paused')
   AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
-  AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.done_at IS NOT NULL AND i.accepted > 0)
+  AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.accepted > 0)
 RETURNING asked.state AS was, c.state, c.start_at;
 
 -- name: MarkScheduledStart :one
@@ -68,8 +68,10 @@ SELECT EXISTS (SELECT FROM moved)::boolean AS started,
 -- name: CampaignBusy :one
 -- Cheap signs of unsettled rows, each from an index or a small table: something
 -- waits, something is unknown, something is in a lane's hands. False proves
--- nothing; the recount does.
-SELECT (EXISTS (SELECT FROM recipients r WHERE r.campaign_id = @campaign::bigint AND r.due_at IS NOT NULL)
+-- nothing; the recount does. The order makes the planner use the due index,
+-- where it would else expect to meet a waiting row early in the table.
+SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = @campaign::bigint AND r.due_at IS NOT NULL
+        ORDER BY r.zone, r.due_at DESC, r.id LIMIT 1) IS NOT NULL
     OR EXISTS (SELECT FROM campaign_ranges g JOIN unknowns u ON u.recipient_id BETWEEN g.lo AND g.hi
         JOIN recipients r ON r.id = u.recipient_id AND r.status = 'unknown' WHERE g.campaign_id = @campaign::bigint)
     OR EXISTS (SELECT FROM campaign_ranges g JOIN (SELECT unnest(c.ids) AS id FROM claims c) x ON x.id BETWEEN g.lo AND g.hi
