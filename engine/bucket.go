@@ -16,8 +16,9 @@ const (
 	// and with burst 1 that lateness would be lost for ever if the next token
 	// counted from it: at 1 000 a second, 0.1 ms each is 9 % of the rate. So
 	// tokens lie on a grid and a late wake takes the token of its grid instant.
-	// A token later than this (the process stood still) is taken anew instead,
-	// or all the missed ones would go out at once.
+	// What is later than this (the process stood still) is lost, or all the
+	// missed ones would go out at once. Seen from outside, sends in any window w
+	// are at most burst + rate × (w + this), and whatever the network adds.
 	bucketSlack = 25 * time.Millisecond
 
 	// slowest is the least rate a bucket can have: one an hour.
@@ -113,9 +114,7 @@ func (b *bucket) take(arrived, now, by time.Time) (time.Duration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := later(later(b.next, b.hold), arrived)
-	if now.Sub(at) > bucketSlack {
-		at = now
-	}
+	at = later(at, now.Add(-bucketSlack))
 	if !later(at, now).Before(by) {
 		return 0, errLate
 	}

@@ -217,8 +217,8 @@ func TestBucketRefusesWhatComesTooLate(t *testing.T) {
 	})
 }
 
-// A late wake-up takes the token of its own instant and delays no other; one
-// that is later than the slack does not bring the missed tokens back.
+// A late wake-up takes the token of its own instant and delays no other; what
+// is later than the slack does not come back.
 func TestBucketForgivesALittleLateness(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
@@ -233,8 +233,10 @@ func TestBucketForgivesALittleLateness(t *testing.T) {
 		{0, 15, 0},                     // 5 late
 		{0, 19, time.Millisecond},      // the next still at 20
 		{0, 20, 0},                     //
-		{0, 400, 0},                    // 370 late: taken anew
-		{0, 401, 9 * time.Millisecond}, // and paced from there
+		{0, 400, 0},                    // 370 late: that of 375
+		{0, 400, 0},                    // 385
+		{0, 400, 0},                    // 395
+		{0, 401, 4 * time.Millisecond}, // and on from there
 		{600, 600, 0},                  // idle
 		{600, 601, 9 * time.Millisecond},
 	} {

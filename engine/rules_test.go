@@ -2,10 +2,8 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -342,68 +340,6 @@ func TestRule18AnEndedLaneHoldsNothing(t *testing.T) {
 				t.Error("the stop cut a claim short: only its give-back saved the rows")
 			}
 			r.conserved(t, 1)
-		})
-	}
-}
-
-// Backpressure: while results cannot be written, what is claimed and not
-// recorded stays bounded, and afterwards nothing is lost.
-func TestOutstandingResultsAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := newMemory(time.Millisecond, number(100, 0.2))
-		store.campaign(1, 0, 5000)
-		broken := true
-		store.before = func(op string, _ any) error {
-			if op == "record" && broken {
-				return errDown
-			}
-			return nil
-		}
-		r := makeLane(t, store, &ledger{latency: 100 * time.Millisecond})
-		r.lane.writer.alive = func() bool { return false }
-		r.start(t)
-		time.Sleep(time.Minute)
-		if n := len(r.api.sends()); n > 160 || n < 80 {
-			t.Errorf("%d calls whose results could not be written, want about T_claim's worth", n)
-		}
-		store.change(func() { broken = false })
-		time.Sleep(10 * time.Second)
-		r.finish()
-		r.conserved(t, 1)
-		if n := store.counts(1)[Accepted]; n < 700 {
-			t.Errorf("only %d accepted 10 s after Postgres came back", n)
-		}
-	})
-}
-
-func TestAWriteOfPoisonIsIsolated(t *testing.T) {
-	t.Parallel()
-	for name, refusal := range map[string]error{"the store says so": ErrRefused, "the lease lives, so Postgres does": errors.New("what?")} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store := newMemory(time.Millisecond, number(100, 0.2))
-				c := store.campaign(1, 0, 300)
-				bad := c.base + 77
-				poisoned := true
-				store.before = func(op string, v any) error {
-					if op == "record" && poisoned && slices.ContainsFunc(v.([]Result), func(r Result) bool { return r.Recipient == bad }) {
-						return refusal
-					}
-					return nil
-				}
-				r := startLane(t, store, &ledger{latency: 10 * time.Millisecond})
-				time.Sleep(30 * time.Second)
-				synctest.Wait()
-				if n := store.counts(1); n[Accepted] != 299 || n[Sending] != 1 || r.lane.writer.outstanding() != 1 {
-					t.Errorf("%v, outstanding %d", n, r.lane.writer.outstanding())
-				}
-				store.change(func() { poisoned = false })
-				time.Sleep(time.Second)
-				r.finish() // tries what it kept once more
-				r.conserved(t, 1)
-			})
 		})
 	}
 }
