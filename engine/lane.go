@@ -45,7 +45,7 @@ func newLane(o Options, lease LeaseID, t *trust, m *laneMetrics) *lane {
 		work:   make(chan *row),
 		wake:   make(chan struct{}, 1),
 	}
-	l.writer = newWriter(o.Store, lease, func() bool { return t.holds(time.Now()) }, m, l.log)
+	l.writer = newWriter(l)
 	return l
 }
 

@@ -24,32 +24,22 @@ type rig struct {
 // startLane leases the number and runs its lane until stop.
 func startLane(t *testing.T, store *memory, api *ledger) *rig {
 	t.Helper()
-	r := makeLane(t, store, api)
-	r.start(t)
-	return r
-}
-
-func makeLane(t *testing.T, store *memory, api *ledger) *rig {
-	t.Helper()
 	r := &rig{store: store, api: api, log: &logbook{}, ended: make(chan struct{})}
-	o := Options{Store: store, Sender: api, ID: "test", Logger: slog.New(slog.NewTextHandler(r.log, nil))}.withDefaults()
-	grant, err := store.Acquire(t.Context(), Bid{Seen: Candidate{Number: testNumber}, TTL: 24 * time.Hour})
+	o := Options{Store: store, Sender: api, ID: "test", TTL: 24 * time.Hour, Logger: slog.New(slog.NewTextHandler(r.log, nil))}.withDefaults()
+	grant, err := store.Acquire(t.Context(), Bid{Seen: Candidate{Number: testNumber}, TTL: o.TTL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := &trust{}
-	own.extend(time.Now().Add(24 * time.Hour))
+	own.extend(time.Now().Add(o.TTL - o.Margin))
 	r.lane = newLane(o, grant.Lease, own, newMetrics(nil).lane(testNumber))
-	return r
-}
-
-func (r *rig) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
 	go func() {
 		defer close(r.ended)
 		r.lane.run(ctx)
 	}()
+	return r
 }
 
 // finish stops the lane and waits for its drain.

@@ -18,7 +18,7 @@ const (
 	recordCall   = 5 * time.Second        // timeout of one write
 	retryLeast   = 50 * time.Millisecond  // window of the first retry of a write; doubles
 	retryMost    = time.Second            // small, so that recovery is quick
-	refusedAfter = 5                      // failures in a row that a living lease makes the data's fault
+	refusedAfter = 5                      // failures in a row that heartbeats in between make the data's fault
 	poisonEvery  = 30 * time.Second       // how often a refused result is tried again
 )
 
@@ -32,7 +32,7 @@ const (
 type writer struct {
 	store   Store
 	lease   LeaseID
-	alive   func() bool // the lease is trusted, so Postgres was reached a moment ago
+	reached func() time.Time // when the last heartbeat that got through was sent
 	metrics *laneMetrics
 	log     *slog.Logger
 
@@ -47,10 +47,11 @@ type writer struct {
 	retryAt time.Time
 }
 
-func newWriter(s Store, lease LeaseID, alive func() bool, m *laneMetrics, log *slog.Logger) *writer {
+func newWriter(l *lane) *writer {
 	return &writer{
-		store: s, lease: lease, alive: alive, metrics: m, log: log,
-		open: make(map[int64]int), wake: make(chan struct{}, 1),
+		store: l.opts.Store, lease: l.lease, metrics: l.metrics, log: l.log,
+		reached: func() time.Time { return l.trust.until.Load().Add(l.opts.Margin - l.opts.TTL) },
+		open:    make(map[int64]int), wake: make(chan struct{}, 1),
 	}
 }
 
@@ -154,6 +155,7 @@ func (w *writer) take() []Result {
 // record writes a batch, again and again until it is written. A batch that is
 // refused for its data is halved until the row that is to blame stands alone.
 func (w *writer) record(ctx context.Context, batch []Result) {
+	start := time.Now()
 	for failures := 0; len(batch) > 0; {
 		err := w.try(ctx, batch)
 		if err == nil {
@@ -163,7 +165,7 @@ func (w *writer) record(ctx context.Context, batch []Result) {
 			return // still counted in missing, which run reports
 		}
 		failures++
-		if w.refused(err, failures) {
+		if w.refused(err, failures, start) {
 			w.split(ctx, batch, err)
 			return
 		}
@@ -173,9 +175,9 @@ func (w *writer) record(ctx context.Context, batch []Result) {
 }
 
 // refused tells a bad row from a bad connection: the store says so, or the
-// same batch keeps failing while the lease's heartbeats reach Postgres.
-func (w *writer) refused(err error, failures int) bool {
-	return errors.Is(err, ErrRefused) || (failures >= refusedAfter && w.alive())
+// same batch keeps failing while heartbeats do reach Postgres.
+func (w *writer) refused(err error, failures int, since time.Time) bool {
+	return errors.Is(err, ErrRefused) || (failures >= refusedAfter && w.reached().After(since))
 }
 
 func (w *writer) split(ctx context.Context, batch []Result, err error) {

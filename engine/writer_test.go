@@ -23,9 +23,7 @@ func TestOutstandingResultsAreBounded(t *testing.T) {
 			}
 			return nil
 		}
-		r := makeLane(t, store, &ledger{latency: 100 * time.Millisecond})
-		r.lane.writer.alive = func() bool { return false }
-		r.start(t)
+		r := startLane(t, store, &ledger{latency: 100 * time.Millisecond})
 		time.Sleep(time.Minute)
 		if n := len(r.api.sends()); n > 160 || n < 80 {
 			t.Errorf("%d calls whose results could not be written, want about T_claim's worth", n)
@@ -57,7 +55,10 @@ func TestAWriteOfPoisonIsIsolated(t *testing.T) {
 					return nil
 				}
 				r := startLane(t, store, &ledger{latency: 10 * time.Millisecond})
-				time.Sleep(30 * time.Second)
+				for range 60 { // heartbeats get through
+					time.Sleep(2 * time.Second)
+					r.lane.trust.extend(time.Now().Add(r.lane.opts.TTL - r.lane.opts.Margin))
+				}
 				synctest.Wait()
 				if n := store.counts(1); n[Accepted] != 299 || n[Sending] != 1 || r.lane.writer.outstanding() != 1 {
 					t.Errorf("%v, outstanding %d", n, r.lane.writer.outstanding())
