@@ -50,6 +50,15 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
+// under is the same lab for one run of a longer test, which may have let the
+// lease run out.
+func (l *lab) under(t tester) *lab {
+	run := *l
+	run.t = t
+	run.exec(`UPDATE number_leases SET expires_at = now() + interval '1 min'`)
+	return &run
+}
+
 func (l *lab) exec(sql string, args ...any) int64 {
 	l.t.Helper()
 	tag, err := l.pool.Exec(l.t.Context(), sql, args...)

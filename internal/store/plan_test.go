@@ -15,7 +15,7 @@ func (l *lab) statements(campaign, first int64) map[string]*spy {
 	var words []word
 	for i := range int64(500) {
 		rows = append(rows, engine.Recipient{ID: first + i*300, Campaign: campaign, Claim: 1})
-		words = append(words, word{rowClaim{first + i*300, 1}, engine.StatusUpdate{Status: engine.Sent, MessageID: message(first+i*300, 1)}})
+		words = append(words, word{row: rowClaim{first + i*300, 1}, update: engine.StatusUpdate{Status: engine.Sent, MessageID: message(first+i*300, 1)}})
 	}
 	spied := map[string]*spy{}
 	to := func(name string) *spy {

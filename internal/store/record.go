@@ -61,6 +61,7 @@ func (s *Store) record(ctx context.Context, results []engine.Result) error {
 			facts = append(facts, word{
 				row:    rowClaim{r.Recipient, r.Claim},
 				update: engine.StatusUpdate{MessageID: r.MessageID, Status: r.Status},
+				answer: true,
 			})
 		}
 	}

@@ -81,7 +81,7 @@ func TestRowsAreWhatTheRulesSay(t *testing.T) {
 }
 
 func newMachine(t *rapid.T, on *lab) *machine {
-	l := &lab{Store: on.Store, t: t, seq: on.seq}
+	l := on.under(t)
 	m := &machine{
 		lab: l, t: t, cap: rapid.IntRange(1, 3).Draw(t, "cap"), booked: map[int64][]*call{},
 		policy: rapid.SampledFrom([]engine.OnUnknown{engine.UnknownFails, engine.UnknownResends, engine.UnknownHolds}).Draw(t, "policy"),

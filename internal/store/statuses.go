@@ -13,6 +13,7 @@ import (
 type word struct {
 	row    rowClaim
 	update engine.StatusUpdate
+	answer bool // by the API when it took the message, not by a webhook
 }
 
 // ApplyStatuses applies folded updates, forward only, and keeps events and the
@@ -52,7 +53,7 @@ func (s *Store) apply(ctx context.Context, updates []engine.StatusUpdate) (lost 
 	for _, round := range rounds(placed, func(i int) rowClaim { return rows[i] }) {
 		words := make([]word, len(round))
 		for k, i := range round {
-			words[k] = word{rows[i], updates[i]}
+			words[k] = word{row: rows[i], update: updates[i]}
 		}
 		found, err := s.applyRound(ctx, words)
 		if err != nil {
@@ -159,6 +160,7 @@ func evidenceParams(words []word) *db.ApplyEvidenceParams {
 		p.DeliveredMs = append(p.DeliveredMs, millis(w.update.DeliveredAt))
 		p.ReadMs = append(p.ReadMs, millis(w.update.ReadAt))
 		p.FailedMs = append(p.FailedMs, millis(w.update.FailedAt))
+		p.Answers = append(p.Answers, w.answer)
 	}
 	return p
 }

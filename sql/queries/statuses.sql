@@ -48,17 +48,18 @@ SELECT FROM recipients r WHERE r.id = ANY (@ids::bigint[]) ORDER BY r.id FOR NO 
 -- name: ApplyEvidence :many
 -- Everything else that proves something about a message, one row per recipient,
 -- under LockRecipients. The verdicts:
---   ignore  the claim is noted failed, and only delivered or read of it counts
+--   ignore  another message, noted failed: only delivered or read of it counts
 --   note    failed about a message the row does not show: a note
 --   yield   failed about the row's message while another message lives: the row takes the living one
 --   move    about the row's message, or its first word: rank decides
 --   other   a living word about another message: it replaces failed, else rank decides
--- A message that was delivered lives, whatever is said of it later.
+-- A message that was delivered lives, whatever is said of it later. answer: the
+-- API's own acceptance, not a webhook.
 WITH news AS (
     SELECT unnest(@ids::bigint[]) AS id, unnest(@claims::int[]) AS claim, unnest(@statuses::text[])::recipient_status AS status,
         unnest(@message_ids::text[]) AS message_id, unnest(@codes::int[]) AS code, unnest(@titles::text[]) AS title,
         unnest(@sent_ms::bigint[]) AS sent_ms, unnest(@delivered_ms::bigint[]) AS delivered_ms,
-        unnest(@read_ms::bigint[]) AS read_ms, unnest(@failed_ms::bigint[]) AS failed_ms
+        unnest(@read_ms::bigint[]) AS read_ms, unnest(@failed_ms::bigint[]) AS failed_ms, unnest(@answers::boolean[]) AS answer
 ), seen AS MATERIALIZED (
     SELECT n.*, r.campaign_id, r.number_id, r.accepted_at, r.status AS was, r.claim AS row_claim, r.message_id AS shown,
         r.message_id IS NOT DISTINCT FROM n.message_id AS same, coalesce(own.failed, false) AS noted,
@@ -67,7 +68,7 @@ WITH news AS (
     FROM news n JOIN recipients r ON r.id = n.id LEFT JOIN attempts own ON own.recipient_id = n.id AND own.claim = n.claim
 ), judged AS MATERIALIZED (
     SELECT *, status = 'failed' AND NOT (same AND was >= 'delivered') AS fails, CASE
-        WHEN status <> 'failed' AND noted AND status < 'delivered' THEN 'ignore'
+        WHEN status <> 'failed' AND noted AND NOT same AND status < 'delivered' THEN 'ignore'
         WHEN status = 'failed' AND NOT same AND (claim < row_claim OR shown IS NOT NULL) THEN 'note'
         WHEN status = 'failed' AND living IS NOT NULL AND was < 'delivered' THEN 'yield'
         WHEN same OR (shown IS NULL AND was <> 'failed') THEN 'move'
@@ -80,9 +81,10 @@ WITH news AS (
                       ELSE greatest(r.status, j.status) END,
         due_at = CASE WHEN j.verdict = 'yield' THEN r.due_at END,
         message_id = CASE WHEN j.verdict = 'yield' THEN j.living WHEN j.verdict = 'move' OR r.status = 'failed' THEN j.message_id ELSE r.message_id END,
-        error_code = CASE WHEN j.status <> 'failed' OR j.verdict = 'yield' THEN NULL
-                          WHEN j.status > r.status THEN nullif(j.code, 0) ELSE r.error_code END,
-        accepted_at = CASE WHEN j.status IN ('accepted', 'held') THEN coalesce(r.accepted_at, now()) ELSE r.accepted_at END,
+        error_code = CASE WHEN j.verdict = 'yield' THEN NULL
+                          WHEN j.verdict = 'move' AND j.status <= r.status THEN r.error_code
+                          WHEN j.status = 'failed' THEN nullif(j.code, 0) END,
+        accepted_at = CASE WHEN j.answer THEN coalesce(r.accepted_at, now()) ELSE r.accepted_at END,
         sent_at = least(r.sent_at, to_timestamp(nullif(j.sent_ms, 0) / 1000.0)),
         delivered_at = least(r.delivered_at, to_timestamp(nullif(j.delivered_ms, 0) / 1000.0)),
         read_at = least(r.read_at, to_timestamp(nullif(j.read_ms, 0) / 1000.0)),

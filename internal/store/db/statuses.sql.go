@@ -14,16 +14,16 @@ WITH news AS (
     SELECT unnest($1::bigint[]) AS id, unnest($2::int[]) AS claim, unnest($3::text[])::recipient_status AS status,
         unnest($4::text[]) AS message_id, unnest($5::int[]) AS code, unnest($6::text[]) AS title,
         unnest($7::bigint[]) AS sent_ms, unnest($8::bigint[]) AS delivered_ms,
-        unnest($9::bigint[]) AS read_ms, unnest($10::bigint[]) AS failed_ms
+        unnest($9::bigint[]) AS read_ms, unnest($10::bigint[]) AS failed_ms, unnest($11::boolean[]) AS answer
 ), seen AS MATERIALIZED (
-    SELECT n.id, n.claim, n.status, n.message_id, n.code, n.title, n.sent_ms, n.delivered_ms, n.read_ms, n.failed_ms, r.campaign_id, r.number_id, r.accepted_at, r.status AS was, r.claim AS row_claim, r.message_id AS shown,
+    SELECT n.id, n.claim, n.status, n.message_id, n.code, n.title, n.sent_ms, n.delivered_ms, n.read_ms, n.failed_ms, n.answer, r.campaign_id, r.number_id, r.accepted_at, r.status AS was, r.claim AS row_claim, r.message_id AS shown,
         r.message_id IS NOT DISTINCT FROM n.message_id AS same, coalesce(own.failed, false) AS noted,
         (SELECT a.message_id FROM attempts a WHERE a.recipient_id = n.id AND a.claim <> n.claim
             AND a.message_id IS NOT NULL AND NOT a.failed ORDER BY a.claim LIMIT 1) AS living
     FROM news n JOIN recipients r ON r.id = n.id LEFT JOIN attempts own ON own.recipient_id = n.id AND own.claim = n.claim
 ), judged AS MATERIALIZED (
-    SELECT id, claim, status, message_id, code, title, sent_ms, delivered_ms, read_ms, failed_ms, campaign_id, number_id, accepted_at, was, row_claim, shown, same, noted, living, status = 'failed' AND NOT (same AND was >= 'delivered') AS fails, CASE
-        WHEN status <> 'failed' AND noted AND status < 'delivered' THEN 'ignore'
+    SELECT id, claim, status, message_id, code, title, sent_ms, delivered_ms, read_ms, failed_ms, answer, campaign_id, number_id, accepted_at, was, row_claim, shown, same, noted, living, status = 'failed' AND NOT (same AND was >= 'delivered') AS fails, CASE
+        WHEN status <> 'failed' AND noted AND NOT same AND status < 'delivered' THEN 'ignore'
         WHEN status = 'failed' AND NOT same AND (claim < row_claim OR shown IS NOT NULL) THEN 'note'
         WHEN status = 'failed' AND living IS NOT NULL AND was < 'delivered' THEN 'yield'
         WHEN same OR (shown IS NULL AND was <> 'failed') THEN 'move'
@@ -36,9 +36,10 @@ WITH news AS (
                       ELSE greatest(r.status, j.status) END,
         due_at = CASE WHEN j.verdict = 'yield' THEN r.due_at END,
         message_id = CASE WHEN j.verdict = 'yield' THEN j.living WHEN j.verdict = 'move' OR r.status = 'failed' THEN j.message_id ELSE r.message_id END,
-        error_code = CASE WHEN j.status <> 'failed' OR j.verdict = 'yield' THEN NULL
-                          WHEN j.status > r.status THEN nullif(j.code, 0) ELSE r.error_code END,
-        accepted_at = CASE WHEN j.status IN ('accepted', 'held') THEN coalesce(r.accepted_at, now()) ELSE r.accepted_at END,
+        error_code = CASE WHEN j.verdict = 'yield' THEN NULL
+                          WHEN j.verdict = 'move' AND j.status <= r.status THEN r.error_code
+                          WHEN j.status = 'failed' THEN nullif(j.code, 0) END,
+        accepted_at = CASE WHEN j.answer THEN coalesce(r.accepted_at, now()) ELSE r.accepted_at END,
         sent_at = least(r.sent_at, to_timestamp(nullif(j.sent_ms, 0) / 1000.0)),
         delivered_at = least(r.delivered_at, to_timestamp(nullif(j.delivered_ms, 0) / 1000.0)),
         read_at = least(r.read_at, to_timestamp(nullif(j.read_ms, 0) / 1000.0)),
@@ -81,6 +82,7 @@ type ApplyEvidenceParams struct {
 	DeliveredMs []int64
 	ReadMs      []int64
 	FailedMs    []int64
+	Answers     []bool
 }
 
 type ApplyEvidenceRow struct {
@@ -92,13 +94,14 @@ type ApplyEvidenceRow struct {
 // Everything else that proves something about a message, one row per recipient,
 // under LockRecipients. The verdicts:
 //
-//	ignore  the claim is noted failed, and only delivered or read of it counts
+//	ignore  another message, noted failed: only delivered or read of it counts
 //	note    failed about a message the row does not show: a note
 //	yield   failed about the row's message while another message lives: the row takes the living one
 //	move    about the row's message, or its first word: rank decides
 //	other   a living word about another message: it replaces failed, else rank decides
 //
-// A message that was delivered lives, whatever is said of it later.
+// A message that was delivered lives, whatever is said of it later. answer: the
+// API's own acceptance, not a webhook.
 func (q *Queries) ApplyEvidence(ctx context.Context, db DBTX, arg *ApplyEvidenceParams) ([]ApplyEvidenceRow, error) {
 	rows, err := db.Query(ctx, applyEvidence,
 		arg.Ids,
@@ -111,6 +114,7 @@ func (q *Queries) ApplyEvidence(ctx context.Context, db DBTX, arg *ApplyEvidence
 		arg.DeliveredMs,
 		arg.ReadMs,
 		arg.FailedMs,
+		arg.Answers,
 	)
 	if err != nil {
 		return nil, err
