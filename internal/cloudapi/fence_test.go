@@ -104,6 +104,7 @@ func TestTLSIsFencedAndHTTP1(t *testing.T) {
 	}
 	// A whole request is one write, so one question decides it.
 	m := testSend()
+	m.Values[0] = strings.Repeat("x", writeBuffer/2)
 	m.Fence = closesAfter(2)
 	if a := c.Send(t.Context(), m); a.Action != engine.Accept {
 		t.Errorf("one write: %v %q", a.Action, a.Title)

@@ -149,7 +149,10 @@ func (rc *Receiver) handshake(w http.ResponseWriter, r *http.Request) result {
 }
 
 func (rc *Receiver) deliver(w http.ResponseWriter, r *http.Request, now time.Time) result {
-	limit(w, now.Add(rc.options.ReadTimeout))
+	// Slow callers are ended, also those whose body is not wanted: net/http reads
+	// it all the same, and lifts the deadline once it has it. Where w has none
+	// (in tests) the server's own ReadTimeout stands alone.
+	_ = http.NewResponseController(w).SetReadDeadline(now.Add(rc.options.ReadTimeout))
 	sum, ok := signature(r.Header)
 	if !ok { // a stranger, who gets no room
 		return answer(w, http.StatusUnauthorized, resultSignature)
@@ -177,13 +180,6 @@ func (rc *Receiver) deliver(w http.ResponseWriter, r *http.Request, now time.Tim
 	return answer(w, status, res)
 }
 
-// limit ends slow callers, also those whose body is not wanted: net/http reads
-// it all the same. Not every ResponseWriter has deadlines (tests' have none);
-// the server's own ReadTimeout then stands alone.
-func limit(w http.ResponseWriter, until time.Time) {
-	_ = http.NewResponseController(w).SetReadDeadline(until)
-}
-
 func (rc *Receiver) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, result) {
 	var body bytes.Buffer
 	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
@@ -195,9 +191,6 @@ func (rc *Receiver) readBody(w http.ResponseWriter, r *http.Request) ([]byte, in
 	case err != nil:
 		return nil, http.StatusBadRequest, resultBroken
 	}
-	// The body is here, but net/http keeps reading while we answer, and its
-	// deadline would cancel the commit.
-	limit(w, time.Time{})
 	return body.Bytes(), http.StatusOK, resultStored
 }
 
