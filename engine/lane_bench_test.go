@@ -49,7 +49,7 @@ func BenchmarkLane(b *testing.B) {
 	o := Options{Store: e, Sender: instant{}, ID: "bench"}.withDefaults()
 	own := &trust{}
 	own.extend(time.Now().Add(time.Hour))
-	l := newLane(o, LeaseID{Number: testNumber}, own, newMetrics(nil).lane(testNumber))
+	l := newLane(o, LeaseID{Number: testNumber}, own, testMetrics())
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan struct{})
 	cpu := cpuTime()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,10 +9,16 @@ import (
 
 // register adds collectors to reg; a nil registry keeps them unregistered, so
 // that code that counts need not ask whether anyone looks.
-func register(reg prometheus.Registerer, collectors ...prometheus.Collector) {
-	if reg != nil {
-		reg.MustRegister(collectors...)
+func register(reg prometheus.Registerer, collectors ...prometheus.Collector) error {
+	if reg == nil {
+		return nil
 	}
+	for _, c := range collectors {
+		if err := reg.Register(c); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
 }
 
 // metrics are a node's, by number. Labels are closed sets: the numbers this
@@ -33,25 +40,19 @@ type metrics struct {
 // resultStatuses are the statuses that a Result can have.
 var resultStatuses = [...]Status{Pending, Unknown, Dead, Accepted, Held, Failed}
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"number"})
-		register(reg, v)
-		return v
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"number"})
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"number"}, labels...))
-		register(reg, v)
-		return v
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"number"}, labels...))
 	}
 	histogram := func(name, help string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
 		}, []string{"number"})
-		register(reg, v)
-		return v
 	}
-	return &metrics{
+	m := &metrics{
 		wait:       histogram("weir_bucket_wait_seconds", "How long a row waited for its token."),
 		claim:      histogram("weir_claim_duration_seconds", "Time of one claim call."),
 		record:     histogram("weir_record_duration_seconds", "Time of one write of results, failed ones too."),
@@ -64,6 +65,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		senders:    gauge("weir_senders", "Senders of the lane."),
 		unrecorded: gauge("weir_unrecorded", "Claimed rows whose result is not yet in the database."),
 	}
+	return m, register(reg, m.wait, m.claim, m.record, m.claimed, m.results, m.configured,
+		m.effective, m.owned, m.inFlight, m.senders, m.unrecorded)
 }
 
 // laneMetrics are one number's series, looked up once: nothing on the path of
@@ -114,7 +117,7 @@ type trackerMetrics struct {
 	busy    prometheus.Counter
 }
 
-func newTrackerMetrics(reg prometheus.Registerer) *trackerMetrics {
+func newTrackerMetrics(reg prometheus.Registerer) (*trackerMetrics, error) {
 	m := &trackerMetrics{
 		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "weir_status_commit_seconds", Help: "Time of one commit of status updates.",
@@ -127,6 +130,5 @@ func newTrackerMetrics(reg prometheus.Registerer) *trackerMetrics {
 			Name: "weir_status_busy_total", Help: "Webhook deliveries refused because the status queue was full.",
 		}),
 	}
-	register(reg, m.commit, m.waiting, m.busy)
-	return m
+	return m, register(reg, m.commit, m.waiting, m.busy)
 }

@@ -36,8 +36,12 @@ func NewNode(o Options) (*Node, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	m, err := newMetrics(o.Registry)
+	if err != nil {
+		return nil, err
+	}
 	return &Node{
-		opts: o, metrics: newMetrics(o.Registry), log: o.Logger,
+		opts: o, metrics: m, log: o.Logger,
 		watches: make(map[string]watch), held: make(map[string]*holding),
 	}, nil
 }

@@ -345,6 +345,17 @@ func TestOptionsMustFitTogether(t *testing.T) {
 	}
 }
 
+func TestARegistryTakesOneNode(t *testing.T) {
+	t.Parallel()
+	o := Options{Store: newMemory(0), Sender: &ledger{}, ID: "a", Registry: prometheus.NewRegistry()}
+	if _, err := NewNode(o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewNode(o); err == nil || !strings.Contains(err.Error(), "register metrics") {
+		t.Errorf("a second node on one registry: %v", err)
+	}
+}
+
 // Either clock alone can be wrong: the monotonic one stands still while the
 // machine sleeps, the wall clock can be set back.
 func TestTrustAsksBothClocks(t *testing.T) {

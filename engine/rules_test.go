@@ -92,7 +92,7 @@ func TestRule2BeginAndGiveBackExcludeEachOther(t *testing.T) {
 // does not begin.
 func TestRule2ADropTakesOnlyWhatHasNotBegun(t *testing.T) {
 	t.Parallel()
-	l := newLane(Options{}.withDefaults(), LeaseID{}, &trust{}, newMetrics(nil).lane(testNumber))
+	l := newLane(Options{}.withDefaults(), LeaseID{}, &trust{}, testMetrics())
 	l.trust.extend(time.Now().Add(time.Hour))
 	a, b := &row{by: time.Now().Add(time.Hour)}, &row{by: time.Now().Add(time.Hour)}
 	l.hand.add([]*row{a, b})
@@ -200,45 +200,36 @@ func TestRule3ALateCommitIsGivenBack(t *testing.T) {
 func TestRule4NothingIsWrittenAfterTheClaimHasAged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		const claim = 1500 * time.Millisecond // most of T_claim
 		store := newMemory(0, number(100, 0.2))
-		store.slow = map[string]time.Duration{"claim": 1500 * time.Millisecond} // most of T_claim
+		store.slow = map[string]time.Duration{"claim": claim}
 		store.campaign(1, 0, 200)
-		claimed := make(map[int64]time.Time)
-		store.before = func(op string, v any) error {
-			if op == "claim" {
-				claimed[v.(Ask).Seq] = time.Now().Add(-1500 * time.Millisecond)
-			}
-			return nil
-		}
-		batches := make(map[int64]int64)
+		asked := make(map[int64]time.Time) // recipient → when its last claim was sent
 		store.after = func(op string, v any) error {
-			if op == "claim" {
-				for _, b := range store.claims[memClaim{v.(Ask).Lease, v.(Ask).Seq}].rows() {
-					batches[b] = v.(Ask).Seq
+			if ask, ok := v.(Ask); ok {
+				for _, id := range store.claims[memClaim{ask.Lease, ask.Seq}].rows() {
+					asked[id] = time.Now().Add(-claim)
 				}
 			}
 			return nil
 		}
+		late := 0
 		api := &ledger{latency: 100 * time.Millisecond}
-		dials := 0
-		var late []time.Duration
 		api.during = func(m Message) {
-			store.mu.Lock()
-			dials++
-			slow, sentAt := dials%2 == 0, claimed[batches[m.Recipient]]
-			store.mu.Unlock()
-			if slow {
-				time.Sleep(600 * time.Millisecond) // dialing
+			var sent time.Time
+			store.change(func() { sent = asked[m.Recipient] })
+			if m.Recipient%2 == 0 {
+				time.Sleep(600 * time.Millisecond) // every other dial is slow
 			}
-			if m.Fence() == nil && time.Since(sentAt) >= claimFresh {
-				store.change(func() { late = append(late, time.Since(sentAt)) })
+			if m.Fence() == nil && time.Since(sent) >= claimFresh {
+				store.change(func() { late++ })
 			}
 		}
 		r := startLane(t, store, api)
 		time.Sleep(20 * time.Second)
 		r.finish()
-		if len(late) > 0 || len(api.sends()) == 0 {
-			t.Errorf("%d calls; written long after their claim was sent: %v", len(api.sends()), late)
+		if late > 0 || len(api.sends()) == 0 {
+			t.Errorf("%d calls, %d of them written too long after their claim was sent", len(api.sends()), late)
 		}
 		r.conserved(t, 1)
 	})

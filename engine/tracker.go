@@ -79,7 +79,11 @@ func NewTracker(o TrackerOptions) (*Tracker, error) {
 	if o.MaxItems < 0 || o.MaxBytes < 0 || o.Linger < 0 || o.Batch < 0 || o.Timeout < 0 {
 		return nil, errors.New("tracker options must not be negative; zero means the default")
 	}
-	return &Tracker{opts: o, metrics: newTrackerMetrics(o.Registry), wake: make(chan struct{}, 1)}, nil
+	m, err := newTrackerMetrics(o.Registry)
+	if err != nil {
+		return nil, err
+	}
+	return &Tracker{opts: o, metrics: m, wake: make(chan struct{}, 1)}, nil
 }
 
 // Submit hands over what one webhook delivery said and blocks until it is

@@ -80,17 +80,23 @@ func TestTrackerCommitsInGroups(t *testing.T) {
 		if len(store.batches) > 110 {
 			t.Errorf("%d commits for 3 000 deliveries", len(store.batches))
 		}
-		total := 0
-		for _, b := range store.batches {
-			total += len(b)
-			if !slices.IsSortedFunc(b, func(a, b StatusUpdate) int { return int(a.Recipient - b.Recipient) }) {
-				t.Error("a batch is not sorted by recipient")
-			}
-		}
-		if total != 3000 {
-			t.Errorf("%d updates were committed", total)
-		}
+		store.check(t, 3000)
 	})
+}
+
+// check fails unless all updates were committed, each batch in order.
+func (c *commits) check(t *testing.T, want int) {
+	t.Helper()
+	total := 0
+	for _, b := range c.batches {
+		total += len(b)
+		if !slices.IsSortedFunc(b, func(a, b StatusUpdate) int { return int(a.Recipient - b.Recipient) }) {
+			t.Error("a batch is not sorted by recipient")
+		}
+	}
+	if total != want {
+		t.Errorf("%d of %d updates were committed", total, want)
+	}
 }
 
 func TestTrackerAnswersAfterTheCommit(t *testing.T) {
