@@ -25,7 +25,7 @@ func halfOpen(scope, until string) string {
 	return `UPDATE breakers SET state = 'half_open', probe_token = '` + probeToken + `', probe_until = now() + interval '` + until + `' WHERE scope = '` + scope + `'; `
 }
 
-func gates() []gate {
+func ownerGates() []gate {
 	const number = "number:" + labNumber
 	probe := func(token string) func(*engine.Ask) { return func(a *engine.Ask) { a.Probe = token } }
 	return []gate{
@@ -48,6 +48,11 @@ func gates() []gate {
 			name: "number's probe while the host is open", ask: probe(probeToken),
 			sql: halfOpen(number, "1 min") + `UPDATE breakers SET state = 'open' WHERE scope = 'host'`,
 		},
+	}
+}
+
+func workGates() []gate {
+	return []gate{
 		{name: "campaign pausing", sql: `UPDATE campaigns SET state = 'pausing'`},
 		{name: "campaign paused", sql: `UPDATE campaigns SET state = 'paused'`},
 		{name: "campaign canceling", sql: `UPDATE campaigns SET state = 'canceling'`},
@@ -75,7 +80,7 @@ func TestClaimGates(t *testing.T) {
 	l := newLab(t)
 	l.number("1002")
 	c, _ := l.campaign(3)
-	for _, g := range append(gates(), gate{}) {
+	for _, g := range append(append(ownerGates(), workGates()...), gate{}) {
 		t.Run(g.name, func(t *testing.T) {
 			tx, err := l.pool.Begin(t.Context())
 			l.must(err)

@@ -104,11 +104,11 @@ func storable(body []byte) []byte {
 	if err := d.Decode(&v); err != nil {
 		return body
 	}
-	again, err := json.Marshal(v)
+	escaped, err := json.Marshal(v)
 	if err != nil {
 		return body
 	}
-	return bytes.ReplaceAll(again, []byte(`\u0000`), []byte(`\ufffd`))
+	return bytes.ReplaceAll(escaped, []byte(`\u0000`), []byte(`\ufffd`))
 }
 
 // RetryUnmatched tries the statuses of the last seven days that found no
