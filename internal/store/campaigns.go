@@ -114,6 +114,8 @@ func (c CampaignSpec) check() error {
 		return refuse(ErrRefused, "a campaign's name must not be digits alone, it would read as an id: call it campaign-%s, for example", c.Name)
 	case c.Template.Name == "" || c.Template.Language == "":
 		return refuse(ErrRefused, "a campaign needs a template and its language, for example order_ready and en_US")
+	case c.Priority != int(int32(c.Priority)):
+		return refuse(ErrRefused, "the priority must fit in 32 bits: 0 is usual, 1 goes before it")
 	case c.MaxAttempts < 1 || c.MaxAttempts > 100:
 		return refuse(ErrRefused, "max attempts must be from 1 to 100")
 	case !c.StartAt.IsZero() && !c.ExpireAt.IsZero() && !c.ExpireAt.After(c.StartAt):

@@ -62,6 +62,7 @@ func TestCreateCampaignRefused(t *testing.T) {
 		"category":         func(c *CampaignSpec) { c.Template.Category = "spam" },
 		"policy":           func(c *CampaignSpec) { c.OnUnknown = "pray" },
 		"attempts":         func(c *CampaignSpec) { c.MaxAttempts = 101 },
+		"priority":         func(c *CampaignSpec) { c.Priority = 1 << 40 },
 		"expires first":    func(c *CampaignSpec) { c.StartAt = time.Now(); c.ExpireAt = c.StartAt },
 		"no number":        func(c *CampaignSpec) { c.Numbers = nil },
 		"fallback only":    func(c *CampaignSpec) { c.Numbers[0].Fallback = true },
