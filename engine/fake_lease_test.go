@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -79,9 +80,12 @@ func (m *memory) Reclaim(ctx context.Context, id LeaseID) (int, error) {
 	if err := m.begin(ctx, "reclaim", id); err != nil {
 		return 0, err
 	}
+	if m.fenced(id) {
+		return 0, errors.Join(m.end("reclaim", id), ErrNotReady)
+	}
 	turned := 0
 	for k, b := range m.claims {
-		if k.lease.Number != id.Number || k.lease == id || m.fenced(id) {
+		if k.lease.Number != id.Number || k.lease == id {
 			continue
 		}
 		for i, rid := range b.ids {

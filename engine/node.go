@@ -172,7 +172,9 @@ func (n *Node) runLane(ctx context.Context, h *holding, m *laneMetrics) {
 }
 
 // reclaim turns what dead owners left into unknown, before anything is
-// claimed; false when ctx ended first.
+// claimed; false when ctx ended first. A fence that is shut is no success: a
+// lease that ran out while Postgres was away comes back to life with the next
+// heartbeat, and a lane that had started by then would never look again.
 func (n *Node) reclaim(ctx context.Context, lease LeaseID, log *slog.Logger) bool {
 	for failures := 1; ctx.Err() == nil; failures++ {
 		call, cancel := context.WithTimeout(ctx, recordCall)

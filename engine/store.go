@@ -10,6 +10,11 @@ import (
 // lease is not what the bidder saw.
 var ErrLeaseTaken = errors.New("lease taken by another node")
 
+// ErrNotReady is wrapped by Reclaim's error when the lease's fence is shut: its
+// quarantine still runs, it has run out on the database's clock, or it is
+// another's. Nothing was done; the next heartbeat tells which of these it is.
+var ErrNotReady = errors.New("lease not ready")
+
 // ErrRefused is wrapped by Record's and ApplyStatuses' errors when Postgres was
 // reached and refused what is in the batch (SQLSTATE class 22 or 23): a smaller
 // batch may pass, the same one never will.
@@ -117,12 +122,16 @@ type Store interface {
 	Candidates(ctx context.Context) ([]Candidate, error)
 	// Acquire takes a lease, or ErrLeaseTaken.
 	Acquire(ctx context.Context, bid Bid) (Grant, error)
-	// Heartbeat renews leases in one statement and returns those still held.
+	// Heartbeat renews leases in one statement and returns those still held. A
+	// lease that has run out and that nobody took is held still and lives again:
+	// a taker changes its id in the same row, so the two cannot both succeed, and
+	// until this call is answered the holder's own clock has stopped it.
 	Heartbeat(ctx context.Context, ttl time.Duration, leases []LeaseID) ([]LeaseID, error)
 	// Release gives a lease back cleanly: the next owner need not wait.
 	Release(ctx context.Context, lease LeaseID) error
 	// Reclaim turns what dead owners of this number left claimed into unknown
-	// and returns how many rows it turned. It is fenced by the lease.
+	// and returns how many rows it turned. It is fenced by the lease, and says
+	// ErrNotReady, not "no rows", when the fence is shut.
 	Reclaim(ctx context.Context, lease LeaseID) (int, error)
 	// Work reads the number's settings and its running campaigns.
 	Work(ctx context.Context, lease LeaseID) (Work, error)

@@ -57,11 +57,21 @@ func (s *Store) GiveBack(ctx context.Context, lease engine.LeaseID, seqs []int64
 }
 
 // Reclaim turns what other leases of this number left claimed into unknown and
-// says how many rows it turned.
+// says how many rows it turned, or engine.ErrNotReady when the lease may not
+// reclaim: still in quarantine, run out, released or another's.
 func (s *Store) Reclaim(ctx context.Context, lease engine.LeaseID) (int, error) {
-	return s.moved("reclaim recipients", func() (int64, error) {
-		return s.q.ReclaimRecipients(ctx, s.pool, &db.ReclaimRecipientsParams{Number: lease.Number, Lease: lease.ID})
+	var got db.ReclaimRecipientsRow
+	err := again(func() (err error) {
+		got, err = s.q.ReclaimRecipients(ctx, s.pool, &db.ReclaimRecipientsParams{Number: lease.Number, Lease: lease.ID})
+		return err
 	})
+	if err == nil && !got.Ready {
+		err = engine.ErrNotReady
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reclaim recipients: %w", err)
+	}
+	return int(got.Turned), nil
 }
 
 // moved runs a statement that counts the rows it moved.

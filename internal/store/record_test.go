@@ -159,33 +159,51 @@ func TestRule06_StaleLeaseClaimsReclaimsAndForgetsNothing(t *testing.T) {
 	c, first := l.campaign(2)
 	r := l.claim(1, c)[0]
 	seq, stale := l.seq, l.lease
-	l.bid(l.expired(labNumber))
+	successor := l.bid(l.expired(labNumber)).Lease
 	l.exec(`UPDATE number_leases SET ready_at = now()`)
 	if rows := l.claim(1, c); len(rows) != 0 {
 		t.Error("a stale lease claimed")
 	}
-	if n, err := l.Reclaim(t.Context(), stale); n != 0 || err != nil {
+	l.lease = successor
+	l.claim(1, c) // what a stale reclaim would take
+	if n, err := l.Reclaim(t.Context(), stale); n != 0 || !errors.Is(err, engine.ErrNotReady) {
 		t.Errorf("a stale lease reclaimed %d rows, %v", n, err)
 	}
 	l.must(l.Record(t.Context(), stale, nil, []int64{seq}))
 	if n, err := l.GiveBack(t.Context(), stale, []int64{seq}); n != 0 || err != nil {
 		t.Errorf("a stale lease gave back %d rows, %v", n, err)
 	}
-	if n := scalar[int](l, `SELECT count(*) FROM claims`); n != 1 {
+	if n := scalar[int](l, `SELECT count(*) FROM claims`); n != 2 {
 		t.Errorf("%d claims rows, want the stale one still there for its successor", n)
 	}
 	l.want(first, look{Status: "sending", Claim: int(r.Claim), Attempt: 1})
 }
 
-func TestReclaimWaitsForReady(t *testing.T) {
+// A shut fence is not "nothing to reclaim": a lane that took it for that would
+// leave its predecessor's rows sending for as long as it holds the lease.
+func TestReclaimSaysThatItIsNotReady(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	r := l.one()
-	l.lease = l.bid(l.expired(labNumber)).Lease
-	if n, err := l.Reclaim(t.Context(), l.lease); n != 0 || err != nil {
-		t.Errorf("reclaimed %d rows within the quarantine, %v", n, err)
+	for name, shut := range map[string]string{
+		"in quarantine": `UPDATE number_leases SET ready_at = now() + interval '1 min'`,
+		"run out":       `UPDATE number_leases SET ready_at = now(), expires_at = now()`,
+		"released":      `UPDATE number_leases SET ready_at = now(), released = true`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			r := l.one()
+			l.lease = l.bid(l.expired(labNumber)).Lease
+			l.exec(shut)
+			if n, err := l.Reclaim(t.Context(), l.lease); n != 0 || !errors.Is(err, engine.ErrNotReady) {
+				t.Errorf("reclaimed %d rows, %v, want engine.ErrNotReady", n, err)
+			}
+			l.want(r.ID, look{Status: "sending", Claim: 1, Attempt: 1})
+			l.exec(`UPDATE number_leases SET ready_at = now(), released = false, expires_at = now() + interval '1 min'`)
+			if n, err := l.Reclaim(t.Context(), l.lease); n != 1 || err != nil {
+				t.Errorf("when ready: %d, %v, want the row", n, err)
+			}
+		})
 	}
-	l.want(r.ID, look{Status: "sending", Claim: 1, Attempt: 1})
 }
 
 func TestRule09_ForgetIsFencedAndNamed(t *testing.T) {

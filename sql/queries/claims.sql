@@ -87,7 +87,8 @@ SELECT count(*) FROM back;
 -- name: ReclaimRecipients :one
 -- A new owner's first act: what every other lease of this number left claimed,
 -- released ones too, becomes unknown. Never pending: nobody can prove that no
--- call was made.
+-- call was made. ready tells a fence that was shut from nothing to reclaim: an
+-- owner that took one for the other would leave those rows sending for ever.
 WITH lease AS MATERIALIZED (
     SELECT number_id FROM number_leases
     WHERE number_id = @number::text AND lease_id = @lease::uuid AND NOT released AND ready_at <= now() AND expires_at > now()
@@ -111,7 +112,7 @@ WITH lease AS MATERIALIZED (
     SELECT campaign_id, 'sending'::recipient_status, -count(*) FROM moved GROUP BY campaign_id
     UNION ALL SELECT campaign_id, 'unknown'::recipient_status, count(*) FROM moved GROUP BY campaign_id
 )
-SELECT count(*) FROM moved;
+SELECT EXISTS (SELECT FROM lease)::boolean AS ready, (SELECT count(*) FROM moved) AS turned;
 
 -- name: ForgetClaims :execrows
 -- The last result of these batches has been written. Deleting is a decision,

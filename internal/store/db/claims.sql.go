@@ -222,7 +222,7 @@ WITH lease AS MATERIALIZED (
     SELECT campaign_id, 'sending'::recipient_status, -count(*) FROM moved GROUP BY campaign_id
     UNION ALL SELECT campaign_id, 'unknown'::recipient_status, count(*) FROM moved GROUP BY campaign_id
 )
-SELECT count(*) FROM moved
+SELECT EXISTS (SELECT FROM lease)::boolean AS ready, (SELECT count(*) FROM moved) AS turned
 `
 
 type ReclaimRecipientsParams struct {
@@ -230,12 +230,18 @@ type ReclaimRecipientsParams struct {
 	Lease  string
 }
 
+type ReclaimRecipientsRow struct {
+	Ready  bool
+	Turned int64
+}
+
 // A new owner's first act: what every other lease of this number left claimed,
 // released ones too, becomes unknown. Never pending: nobody can prove that no
-// call was made.
-func (q *Queries) ReclaimRecipients(ctx context.Context, db DBTX, arg *ReclaimRecipientsParams) (int64, error) {
+// call was made. ready tells a fence that was shut from nothing to reclaim: an
+// owner that took one for the other would leave those rows sending for ever.
+func (q *Queries) ReclaimRecipients(ctx context.Context, db DBTX, arg *ReclaimRecipientsParams) (ReclaimRecipientsRow, error) {
 	row := db.QueryRow(ctx, reclaimRecipients, arg.Number, arg.Lease)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var i ReclaimRecipientsRow
+	err := row.Scan(&i.Ready, &i.Turned)
+	return i, err
 }
