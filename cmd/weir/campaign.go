@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -38,22 +37,22 @@ func (campaignStartCmd) Help() string {
 	return "  weir campaign start spring --at 2026-12-01T09:00:00+01:00"
 }
 
-func (c campaignStartCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+func (c campaignStartCmd) Run(ctx context.Context, s *session) error {
 	if c.Now && !c.At.IsZero() {
 		return usagef("say --now or --at, not both")
 	}
-	return g.with(ctx, log, func(db *database) error {
+	return s.with(ctx, func(db *database) error {
 		campaign, err := db.FindCampaign(ctx, c.Name)
 		if err != nil {
 			return err
 		}
 		if !c.NoVerify {
-			client, err := c.client(ctx, db.Store, log, nil)
+			client, err := c.client(ctx, db.Store, s.log, nil)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			check := templateCheck{client: client, store: db.Store, warn: std.err}
+			check := templateCheck{client: client, store: db.Store, warn: s.std.err}
 			if _, err := check.run(ctx, campaign.CampaignSpec); err != nil {
 				return err
 			}
@@ -63,11 +62,14 @@ func (c campaignStartCmd) Run(ctx context.Context, g *globals, std streams, log 
 				return err
 			}
 		}
-		return startCampaign(ctx, db, std.err, campaign, c.Now)
+		return s.start(ctx, db, campaign, c.Now)
 	})
 }
 
-func startCampaign(ctx context.Context, db *database, w io.Writer, c store.Campaign, now bool) error {
+// start starts a campaign and says what came of it; now overrides the time it
+// was made for.
+func (s *session) start(ctx context.Context, db *database, c store.Campaign, now bool) error {
+	w := s.std.err
 	got, err := db.StartCampaign(ctx, c.ID, now)
 	if err != nil {
 		return err
@@ -102,8 +104,8 @@ type campaignListCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
-func (c campaignListCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
-	return g.with(ctx, log, func(db *database) error {
+func (c campaignListCmd) Run(ctx context.Context, s *session) error {
+	return s.with(ctx, func(db *database) error {
 		campaigns, err := db.Campaigns(ctx)
 		if err != nil {
 			return err
@@ -113,9 +115,9 @@ func (c campaignListCmd) Run(ctx context.Context, g *globals, std streams, log *
 			for i, campaign := range campaigns {
 				views[i] = viewOf(campaign, nil)
 			}
-			return printJSON(std.out, views)
+			return printJSON(s.std.out, views)
 		}
-		t := newTable(std.out, "ID", "NAME", "STATE", "RECIPIENTS", "TEMPLATE", "STARTED", "REASON")
+		t := newTable(s.std.out, "ID", "NAME", "STATE", "RECIPIENTS", "TEMPLATE", "STARTED", "REASON")
 		for _, campaign := range campaigns {
 			t.row(fmt.Sprint(campaign.ID), campaign.Name, string(campaign.State), group(campaign.Import.Accepted),
 				campaign.Template.Name+"/"+campaign.Template.Language, stamp(campaign.StartedAt), campaign.Reason)
@@ -134,20 +136,20 @@ func (campaignStatusCmd) Help() string {
 	return "  weir campaign status spring --json | jq .counts.delivered"
 }
 
-func (c campaignStatusCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
-	return g.with(ctx, log, func(db *database) error {
+func (c campaignStatusCmd) Run(ctx context.Context, s *session) error {
+	return s.with(ctx, func(db *database) error {
 		campaign, err := db.FindCampaign(ctx, c.Name)
 		if err != nil {
 			return err
 		}
-		p, err := look(ctx, db.Store, campaign)
+		p, err := (&looker{store: db.Store}).at(ctx, campaign)
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			return printJSON(std.out, viewOf(campaign, p.counts))
+			return printJSON(s.std.out, viewOf(campaign, p.counts))
 		}
-		_, err = io.WriteString(std.out, strings.Join(p.lines(time.Now()), "\n")+"\n")
+		_, err = io.WriteString(s.std.out, strings.Join(p.lines(time.Now()), "\n")+"\n")
 		return err
 	})
 }
@@ -201,8 +203,8 @@ type campaignDropCmd struct {
 	Name string `arg:"" help:"Name or id of the campaign."`
 }
 
-func (c campaignDropCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
-	return g.with(ctx, log, func(db *database) error {
+func (c campaignDropCmd) Run(ctx context.Context, s *session) error {
+	return s.with(ctx, func(db *database) error {
 		campaign, err := db.FindCampaign(ctx, c.Name)
 		if err != nil {
 			return err
@@ -210,7 +212,7 @@ func (c campaignDropCmd) Run(ctx context.Context, g *globals, std streams, log *
 		if err := db.DropCampaign(ctx, campaign.ID); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(std.err, "campaign %s and its %s recipients are gone\n", campaign.Name, group(campaign.Import.Accepted))
+		_, err = fmt.Fprintf(s.std.err, "campaign %s and its %s recipients are gone\n", campaign.Name, group(campaign.Import.Accepted))
 		return err
 	})
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -22,7 +22,6 @@ type campaignCreateCmd struct {
 	Template       string    `required:"" help:"Name of the approved template."`
 	Language       string    `required:"" help:"The template's language code, for example en_US."`
 	Number         []string  `required:"" placeholder:"ID" help:"Numbers that send it (phone_number_id); they share its people."`
-	FallbackNumber []string  `placeholder:"ID" help:"Numbers that take over when none of those can send."`
 	CSV            string    `name:"csv" required:"" type:"existingfile" placeholder:"FILE" help:"The audience: a CSV with a header row."`
 	PhoneColumn    string    `default:"phone" help:"Column with the phone numbers."`
 	DefaultCountry string    `placeholder:"CC" help:"Country of numbers without a country code, for example BR."`
@@ -46,13 +45,13 @@ Prints the campaign's id alone. Rejected rows go to FILE.rejected.csv, with reas
 An import that was cut short goes on when the same command is given again.`
 }
 
-func (c campaignCreateCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+func (c campaignCreateCmd) Run(ctx context.Context, s *session) error {
 	columns, params, err := c.bind()
 	if err != nil {
 		return err
 	}
-	return g.with(ctx, log, func(db *database) error {
-		spec, err := c.spec(ctx, db, std, log, params)
+	return s.with(ctx, func(db *database) error {
+		spec, err := c.spec(ctx, s, db, params)
 		if err != nil {
 			return err
 		}
@@ -63,21 +62,21 @@ func (c campaignCreateCmd) Run(ctx context.Context, g *globals, std streams, log
 		if err != nil {
 			return err
 		}
-		if campaign, err = c.importFile(ctx, db, campaign, std); err != nil {
+		if campaign, err = c.importFile(ctx, s, db, campaign); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(std.out, campaign.ID); err != nil {
+		if _, err := fmt.Fprintln(s.std.out, campaign.ID); err != nil {
 			return err
 		}
 		if c.Start || !c.At.IsZero() {
-			return startCampaign(ctx, db, std.err, campaign, c.At.IsZero())
+			return s.start(ctx, db, campaign, c.At.IsZero())
 		}
 		return nil
 	})
 }
 
 // spec is the campaign as asked for, checked against the template at Meta.
-func (c campaignCreateCmd) spec(ctx context.Context, db *database, std streams, log *slog.Logger, params []engine.Param) (store.CampaignSpec, error) {
+func (c campaignCreateCmd) spec(ctx context.Context, s *session, db *database, params []engine.Param) (store.CampaignSpec, error) {
 	spec := store.CampaignSpec{
 		Name: c.Name, Priority: c.Priority, StartAt: c.At, ExpireAt: c.ExpireAt,
 		OnUnknown: engine.OnUnknown(c.OnUnknown), MaxAttempts: c.MaxAttempts,
@@ -86,18 +85,15 @@ func (c campaignCreateCmd) spec(ctx context.Context, db *database, std streams, 
 	for _, id := range c.Number {
 		spec.Numbers = append(spec.Numbers, store.CampaignNumber{ID: id})
 	}
-	for _, id := range c.FallbackNumber {
-		spec.Numbers = append(spec.Numbers, store.CampaignNumber{ID: id, Fallback: true})
-	}
 	if c.NoVerify {
 		return spec, checkTargets(params)
 	}
-	client, err := c.client(ctx, db.Store, log, nil)
+	client, err := c.client(ctx, db.Store, s.log, nil)
 	if err != nil {
 		return spec, err
 	}
 	defer client.Close()
-	check := templateCheck{client: client, store: db.Store, warn: std.err, spare: len(c.Param) == 0}
+	check := templateCheck{client: client, store: db.Store, warn: s.std.err, spare: len(c.Param) == 0}
 	spec.Template, err = check.run(ctx, spec)
 	return spec, err
 }
@@ -115,15 +111,49 @@ func createOrResume(ctx context.Context, s *store.Store, spec store.CampaignSpec
 		return store.Campaign{}, findErr
 	case err != nil && (campaign.State != store.Importing || campaign.Reason != ""):
 		return store.Campaign{}, err
-	case err != nil && !sameMessage(campaign.CampaignSpec, spec):
-		return store.Campaign{}, usagef("campaign %s is half imported with other settings: give the command as it was, or drop it with weir campaign drop %[1]s", spec.Name)
+	case err != nil:
+		if other := differs(campaign.CampaignSpec, spec); other != "" {
+			return store.Campaign{}, usagef("campaign %s is half imported with another %s: give the command as it was, or drop it with weir campaign drop %[1]s", spec.Name, other)
+		}
 	}
 	return campaign, nil
 }
 
-func sameMessage(a, b store.CampaignSpec) bool {
-	return a.Template.Name == b.Template.Name && a.Template.Language == b.Template.Language &&
-		slices.Equal(a.Template.Params, b.Template.Params) && slices.Equal(a.Columns, b.Columns)
+// differs names what two askings for one campaign do not have in common, "" if
+// nothing. An import goes on only for exactly the campaign it was begun for.
+func differs(was, is store.CampaignSpec) string {
+	was.OnUnknown, is.OnUnknown = cmp.Or(was.OnUnknown, engine.UnknownFails), cmp.Or(is.OnUnknown, engine.UnknownFails)
+	is.Template.Category = cmp.Or(is.Template.Category, engine.Marketing)
+	for _, c := range []struct {
+		what string
+		same bool
+	}{
+		{"template", was.Template.Name == is.Template.Name && was.Template.Language == is.Template.Language},
+		{"category", was.Template.Category == is.Template.Category},
+		{"--param", slices.Equal(was.Template.Params, is.Template.Params) && slices.Equal(was.Columns, is.Columns)},
+		{"--number", sameNumbers(was.Numbers, is.Numbers)},
+		{"--priority", was.Priority == is.Priority},
+		{"--at", was.StartAt.Truncate(time.Microsecond).Equal(is.StartAt.Truncate(time.Microsecond))},
+		{"--expire-at", was.ExpireAt.Truncate(time.Microsecond).Equal(is.ExpireAt.Truncate(time.Microsecond))},
+		{"--on-unknown", was.OnUnknown == is.OnUnknown},
+		{"--max-attempts", was.MaxAttempts == is.MaxAttempts},
+	} {
+		if !c.same {
+			return c.what
+		}
+	}
+	return ""
+}
+
+func sameNumbers(a, b []store.CampaignNumber) bool {
+	ids := func(numbers []store.CampaignNumber) (ids []string) {
+		for _, n := range numbers {
+			ids = append(ids, n.ID)
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	return slices.Equal(ids(a), ids(b))
 }
 
 // bind reads the header and says which template parameter comes from where:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/weirhq/weir/internal/localpg"
 	"github.com/weirhq/weir/internal/store"
@@ -23,11 +22,11 @@ type database struct {
 
 // url finds the database: the operator's, or the private server's, which it
 // starts. Close the returned server when it is not nil.
-func (g *globals) url(ctx context.Context, log *slog.Logger) (string, *localpg.Server, error) {
-	if g.DatabaseURL != "" {
-		return g.DatabaseURL, nil, nil
+func (s *session) url(ctx context.Context) (string, *localpg.Server, error) {
+	if s.DatabaseURL != "" {
+		return s.DatabaseURL, nil, nil
 	}
-	local, err := localpg.Start(ctx, localpg.Options{Dir: g.DataDir, Logger: log})
+	local, err := localpg.Start(ctx, localpg.Options{Dir: s.DataDir, Logger: s.log})
 	if err != nil {
 		return "", nil, fmt.Errorf("start the private Postgres: %w", err)
 	}
@@ -40,8 +39,8 @@ func (g *globals) url(ctx context.Context, log *slog.Logger) (string, *localpg.S
 // open connects to the database and checks its schema. The private database
 // has no administrator, so its schema is brought up to date here; a named one
 // is only checked.
-func (g *globals) open(ctx context.Context, log *slog.Logger) (*database, error) {
-	url, local, err := g.url(ctx, log)
+func (s *session) open(ctx context.Context) (*database, error) {
+	url, local, err := s.url(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +70,8 @@ func (d *database) close() error {
 }
 
 // with runs f on an open database and leaves it cleanly.
-func (g *globals) with(ctx context.Context, log *slog.Logger, f func(*database) error) (err error) {
-	db, err := g.open(ctx, log)
+func (s *session) with(ctx context.Context, f func(*database) error) (err error) {
+	db, err := s.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/weirhq/weir/internal/localpg"
 	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/migrations"
 )
 
 type demoCmd struct {
@@ -41,7 +42,7 @@ const (
 
 func (c demoCmd) numbers() []string { return []string{"106540352242922", "106540352242923"} }
 
-func (c demoCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) (err error) {
+func (c demoCmd) Run(ctx context.Context, s *session) (err error) {
 	if c.Recipients < 1 || c.Limit < 2 {
 		return usagef("the demo needs at least one recipient and a limit of at least 2")
 	}
@@ -52,23 +53,24 @@ func (c demoCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Log
 	if !c.Keep {
 		defer os.RemoveAll(dir)
 	}
-	quiet := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: max(g.LogLevel, slog.LevelWarn)}))
-	say(std, "starting a private Postgres")
-	url, local, err := demoPostgres(ctx, g, quiet)
+	// Only warnings: the demo says itself what happens.
+	s.log = slog.New(slog.NewTextHandler(s.std.err, &slog.HandlerOptions{Level: max(s.LogLevel, slog.LevelWarn)}))
+	say(s.std, "starting a private Postgres")
+	url, local, err := s.demoPostgres(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	mine := &globals{DatabaseURL: url, LogLevel: g.LogLevel}
-	if err := (migrateUpCmd{}).Run(ctx, mine, streams{std.in, std.err, std.err}, quiet); err != nil {
+	s.DatabaseURL = url
+	if err := migrations.Up(ctx, url); err != nil {
 		return err
 	}
-	return c.play(ctx, mine, dir, std, quiet)
+	return c.play(ctx, s, dir)
 }
 
 // demoPostgres gives the demo a database of its own on the private server.
-func demoPostgres(ctx context.Context, g *globals, log *slog.Logger) (string, *localpg.Server, error) {
-	local, err := localpg.Start(ctx, localpg.Options{Dir: g.DataDir, Logger: log})
+func (s *session) demoPostgres(ctx context.Context) (string, *localpg.Server, error) {
+	local, err := localpg.Start(ctx, localpg.Options{Dir: s.DataDir, Logger: s.log})
 	if err != nil {
 		return "", nil, fmt.Errorf("start the private Postgres: %w", err)
 	}
@@ -79,34 +81,34 @@ func demoPostgres(ctx context.Context, g *globals, log *slog.Logger) (string, *l
 }
 
 // play runs the simulator and a node, and the campaign on them.
-func (c demoCmd) play(ctx context.Context, g *globals, dir string, std streams, log *slog.Logger) error {
+func (c demoCmd) play(ctx context.Context, s *session, dir string) error {
 	platform, hooks, err := demoListeners()
 	if err != nil {
 		return err
 	}
 	opts := c.platform(hooks.Addr().String())
-	opts.Logger = log
-	s, err := sim.New(opts)
+	opts.Logger = s.log
+	meta, err := sim.New(opts)
 	if err != nil {
 		return err
 	}
-	meta := graph{GraphURL: "http://" + platform.Addr().String(), GraphVersion: "v25.0", AccessToken: "demo"}
+	api := graph{GraphURL: "http://" + platform.Addr().String(), GraphVersion: "v25.0", AccessToken: "demo"}
 	running, stop := context.WithCancel(ctx)
 	work, running := errgroup.WithContext(running)
 	machine := &hiccups{}
 	work.Go(func() error { return machine.run(running) })
-	work.Go(func() error { return serveSim(running, s, platform) })
+	work.Go(func() error { return serveSim(running, meta, platform) })
 	work.Go(func() error {
-		return g.with(running, log, func(db *database) error {
-			n, err := serveCmd{graph: meta, AppSecret: []string{demoSecret}, VerifyToken: "demo", LeaseTTL: 10 * time.Second, UnknownWindow: 30 * time.Minute}.node(running, db, log)
+		return s.with(running, func(db *database) error {
+			n, err := serveCmd{graph: api, AppSecret: []string{demoSecret}, VerifyToken: "demo", LeaseTTL: 10 * time.Second, UnknownWindow: 30 * time.Minute}.node(running, db, s.log)
 			if err != nil {
 				return err
 			}
 			return n.run(running, hooks)
 		})
 	})
-	campaignErr := g.with(running, log, func(db *database) error {
-		return c.campaign(running, &demo{globals: g, meta: meta, sim: s, db: db, dir: dir, std: std, log: log, machine: machine})
+	campaignErr := s.with(running, func(db *database) error {
+		return c.campaign(running, &demo{session: s, graph: api, sim: meta, db: db, dir: dir, machine: machine})
 	})
 	stop()
 	if err := work.Wait(); err != nil && !errors.Is(err, context.Canceled) {
@@ -148,21 +150,18 @@ func (c demoCmd) platform(receiver string) sim.Options {
 
 // demo is the stage a campaign is played on.
 type demo struct {
-	*globals
-	meta graph
-	sim  *sim.Sim
-	db   *database
-	dir  string
-	std  streams
-	log  *slog.Logger
-
+	*session
+	graph
+	sim     *sim.Sim
+	db      *database
+	dir     string
 	machine *hiccups
 }
 
 func (c demoCmd) campaign(ctx context.Context, d *demo) error {
 	for _, id := range c.numbers() {
-		add := numberAddCmd{graph: d.meta, ID: id, WABA: demoWABA, Limit: &c.Limit, Headroom: 0.1, Burst: 1, NoVerify: true}
-		if err := add.Run(ctx, d.globals, d.std, d.log); err != nil {
+		add := numberAddCmd{graph: d.graph, ID: id, WABA: demoWABA, Limit: &c.Limit, Headroom: 0.1, Burst: 1, NoVerify: true}
+		if err := add.Run(ctx, d.session); err != nil {
 			return err
 		}
 	}
@@ -172,13 +171,15 @@ func (c demoCmd) campaign(ctx context.Context, d *demo) error {
 	}
 	say(d.std, "importing %s", file)
 	create := campaignCreateCmd{
-		graph: d.meta, Name: demoName, Template: "order_update", Language: "en_US", Number: c.numbers(), CSV: file, PhoneColumn: "phone",
+		graph: d.graph, Name: demoName, Template: "order_update", Language: "en_US", Number: c.numbers(), CSV: file, PhoneColumn: "phone",
 		Param: []string{"body.1=first_name", "body.2=order"}, OnUnknown: "fail", MaxAttempts: 5, Start: true,
 	}
-	if err := create.Run(ctx, d.globals, streams{d.std.in, d.std.err, d.std.err}, d.log); err != nil {
+	talk := *d.session
+	talk.std.out = d.std.err // the id is talk here
+	if err := create.Run(ctx, &talk); err != nil {
 		return err
 	}
-	end, err := watch(ctx, d.db.Store, demoName, time.Second, d.std.out)
+	end, err := d.watch(ctx, d.db.Store, demoName, time.Second)
 	if err != nil {
 		return err
 	}

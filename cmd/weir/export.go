@@ -6,7 +6,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"log/slog"
 	"strconv"
 
 	"github.com/weirhq/weir/internal/audience"
@@ -28,17 +27,13 @@ Cells that a spreadsheet would take for a formula or round off begin with an
 apostrophe, unless --raw.`
 }
 
-func (c campaignExportCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
-	return g.with(ctx, log, func(db *database) error {
+func (c campaignExportCmd) Run(ctx context.Context, s *session) error {
+	return s.with(ctx, func(db *database) error {
 		campaign, err := db.FindCampaign(ctx, c.Name)
 		if err != nil {
 			return err
 		}
-		cell := audience.SafeCell
-		if c.Raw {
-			cell = func(s string) string { return s }
-		}
-		return export(ctx, db.Store, campaign.ID, std.out, cell)
+		return c.write(ctx, db.Store, campaign.ID, s.std.out)
 	})
 }
 
@@ -47,7 +42,11 @@ var exportColumns = []string{
 	"accepted_at", "sent_at", "delivered_at", "read_at", "failed_at", "number",
 }
 
-func export(ctx context.Context, s *store.Store, campaign int64, w io.Writer, cell func(string) string) error {
+func (c campaignExportCmd) write(ctx context.Context, s *store.Store, campaign int64, w io.Writer) error {
+	cell := audience.SafeCell
+	if c.Raw {
+		cell = func(s string) string { return s }
+	}
 	buffered := bufio.NewWriterSize(w, 64<<10)
 	out := csv.NewWriter(buffered)
 	if err := out.Write(exportColumns); err != nil {

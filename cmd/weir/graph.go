@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,55 +30,75 @@ func (g graph) client(ctx context.Context, db *store.Store, log *slog.Logger, re
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{graph: g, db: db, read: map[string]string{}}
+	t := &tokens{graph: g, db: db, read: map[string]token{}}
 	return cloudapi.New(cloudapi.Options{
 		BaseURL: g.GraphURL, Version: g.GraphVersion, Plaintext: g.GraphPlaintext,
 		Token: t.token, Renew: t.renew, CallbackKey: key, Registerer: reg, Logger: log,
 	})
 }
 
+// tokenFor is how long a token is kept in memory: a number's new token file
+// is taken up within it.
+const tokenFor = 10 * time.Second
+
 // tokens finds the access token of a number: its own file, else the one for
-// all. A file is read once, and again when Meta has refused what it held.
+// all. What it has read it keeps for a while, and reads again at once when Meta
+// has refused it.
 type tokens struct {
 	graph graph
 	db    *store.Store
 
 	mu   sync.Mutex
-	read map[string]string // number → token
+	read map[string]token // by number
+}
+
+type token struct {
+	text string
+	at   time.Time
 }
 
 func (t *tokens) token(ctx context.Context, number string) (string, error) {
 	t.mu.Lock()
-	token, ok := t.read[number]
+	kept, ok := t.read[number]
 	t.mu.Unlock()
-	if ok {
-		return token, nil
+	if ok && time.Since(kept.at) < tokenFor {
+		return kept.text, nil
 	}
-	return t.load(ctx, number)
+	fresh, err := t.load(ctx, number)
+	if err != nil && ok && !errors.Is(err, cloudapi.ErrNoToken) {
+		return kept.text, nil // a database or a file that is away for a moment stops nothing
+	}
+	return fresh, err
 }
 
 func (t *tokens) renew(ctx context.Context, number, _ string) (string, error) {
 	return t.load(ctx, number)
 }
 
+// load reads a number's token. A number that cannot be looked up gets none:
+// the token for all may not be its own.
 func (t *tokens) load(ctx context.Context, number string) (string, error) {
 	file := t.graph.AccessTokenFile
-	if n, err := t.db.FindNumber(ctx, number); err == nil && n.TokenFile != "" {
+	n, err := t.db.FindNumber(ctx, number)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", fmt.Errorf("find the number's token file: %w", err)
+	}
+	if n.TokenFile != "" {
 		file = n.TokenFile
 	}
-	token := t.graph.AccessToken
+	text := t.graph.AccessToken
 	if file != "" {
-		text, err := os.ReadFile(file)
+		raw, err := os.ReadFile(file)
 		if err != nil {
 			return "", fmt.Errorf("read access token: %w", err)
 		}
-		token = strings.TrimSpace(string(text))
+		text = string(raw)
 	}
-	if token == "" {
+	if text = strings.TrimSpace(text); text == "" {
 		return "", cloudapi.ErrNoToken
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.read[number] = token
-	return token, nil
+	t.read[number] = token{text, time.Now()}
+	return text, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,10 +29,9 @@ func BenchmarkImportFile(b *testing.B) {
 	writeLargeFile(b, file, *importRowsFlag)
 	for b.Loop() {
 		from := pgtest.URL(b)
-		std := streams{os.Stdin, io.Discard, io.Discard}
-		g := &globals{DatabaseURL: from}
+		s := silent(from)
 		add := numberAddCmd{ID: scriptNumber, WABA: "w", Headroom: 0.2, Burst: 1, NoVerify: true}
-		if err := add.Run(b.Context(), g, std, discard); err != nil {
+		if err := add.Run(b.Context(), s); err != nil {
 			b.Fatal(err)
 		}
 		create := campaignCreateCmd{
@@ -41,7 +39,7 @@ func BenchmarkImportFile(b *testing.B) {
 			OnUnknown: "fail", MaxAttempts: 5, NoVerify: true,
 		}
 		start := time.Now()
-		if err := create.Run(b.Context(), g, std, discard); err != nil {
+		if err := create.Run(b.Context(), s); err != nil {
 			b.Fatal(err)
 		}
 		took := time.Since(start)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -20,7 +21,7 @@ import (
 
 // importFile brings the file into the campaign and says what became of its
 // rows. Rejected rows go to a file beside it.
-func (c campaignCreateCmd) importFile(ctx context.Context, db *database, campaign store.Campaign, std streams) (store.Campaign, error) {
+func (c campaignCreateCmd) importFile(ctx context.Context, s *session, db *database, campaign store.Campaign) (store.Campaign, error) {
 	file, err := os.Open(c.CSV)
 	if err != nil {
 		return campaign, fmt.Errorf("open audience: %w", err)
@@ -35,26 +36,27 @@ func (c campaignCreateCmd) importFile(ctx context.Context, db *database, campaig
 	}
 	rejects := audience.NewRejects(rejectsPath(c.CSV), contacts)
 	defer rejects.Close()
-	src, err := source(file)
+	src, err := c.source(file)
 	if err != nil {
 		return campaign, err
 	}
 	src.Rows, src.Sum = importRows(ctx, contacts, rejects), func() []byte { return whole.Sum(nil) }
-	bar := newImportBar(std.err, src.Size, contacts)
+	bar := newImportBar(s.std.err, src.Size, contacts)
 	got, err := db.Import(ctx, campaign.ID, src, store.ImportOptions{Committed: bar.committed})
 	bar.done()
+	if errors.Is(err, store.ErrRefused) {
+		return campaign, fmt.Errorf("%w (another --phone-column or --default-country reads a file as another one)", err)
+	}
 	if err != nil {
 		return campaign, fmt.Errorf("%w (nothing is lost: give the same command again to go on, or weir campaign drop %s)", err, campaign.Name)
 	}
-	if err := rejects.Commit(); err != nil {
-		return campaign, err
-	}
-	printImported(std.err, got, rejects, c.DefaultCountry)
+	printImported(s.std.err, got, rejects, c.DefaultCountry)
 	return db.FindCampaign(ctx, strconv.FormatInt(campaign.ID, 10))
 }
 
 // importRows turns contacts into rows of an import; refused ones are written
-// to rejects and only counted.
+// to rejects and only counted. The file of rejects is whole before the import
+// can end: a campaign that is ready never lacks it.
 func importRows(ctx context.Context, f *audience.File, rejects *audience.Rejects) iter.Seq2[store.ImportRow, error] {
 	return func(yield func(store.ImportRow, error) bool) {
 		for c, err := range f.Contacts(ctx) {
@@ -66,16 +68,21 @@ func importRows(ctx context.Context, f *audience.File, rejects *audience.Rejects
 				return
 			}
 		}
+		if err := rejects.Commit(); err != nil {
+			yield(store.ImportRow{}, err)
+		}
 	}
 }
 
-// source tells this file from another: by its size and its first MiB.
-func source(f *os.File) (store.ImportSource, error) {
+// source tells this file, read in this way, from another: by its size, its
+// first MiB, and what decides how a phone number is read.
+func (c campaignCreateCmd) source(f *os.File) (store.ImportSource, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return store.ImportSource{}, fmt.Errorf("look at audience: %w", err)
 	}
 	head := sha256.New()
+	_, _ = fmt.Fprintf(head, "%q %q\n", strings.ToLower(c.PhoneColumn), strings.ToUpper(c.DefaultCountry))
 	if _, err := io.Copy(head, io.NewSectionReader(f, 0, 1<<20)); err != nil {
 		return store.ImportSource{}, fmt.Errorf("read audience: %w", err)
 	}

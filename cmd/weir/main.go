@@ -33,6 +33,13 @@ func main() {
 	os.Exit(code)
 }
 
+// session is what every command works in.
+type session struct {
+	globals
+	std streams
+	log *slog.Logger
+}
+
 // streams are a command's ends: data goes to out, talk to err.
 type streams struct {
 	in       io.Reader
@@ -79,7 +86,7 @@ func run(ctx context.Context, args []string, std streams) (code int) {
 		return exitUsage
 	}
 	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: c.LogLevel}))
-	return report(std.err, parsed.Run(&c.globals, std, log))
+	return report(std.err, parsed.Run(&session{globals: c.globals, std: std, log: log}))
 }
 
 // usageError is a mistake in how a command was called.
@@ -102,7 +109,7 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &usage):
 		_, _ = fmt.Fprintln(w, "weir:", err)
 		return exitUsage
-	case errors.Is(err, context.Canceled):
+	case err == context.Canceled: // by Ctrl-C, and there is nothing more to say
 		_, _ = fmt.Fprintln(w, "weir: interrupted")
 		return exitFailure
 	default:

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"io"
 
 	"github.com/weirhq/weir/migrations"
 )
@@ -23,33 +23,33 @@ type (
 	migrateStatusCmd struct{}
 )
 
-func (migrateUpCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
-	return g.migrate(ctx, log, func(url string) error {
+func (migrateUpCmd) Run(ctx context.Context, s *session) error {
+	return s.migrate(ctx, func(url string) error {
 		if err := migrations.Up(ctx, url); err != nil {
 			return err
 		}
-		return printSchema(ctx, std, url)
+		return printSchema(ctx, s.std.out, url)
 	})
 }
 
-func (c migrateDownCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+func (c migrateDownCmd) Run(ctx context.Context, s *session) error {
 	if !c.Yes {
 		return usagef("migrate down deletes every campaign and its proof: say --yes if that is meant")
 	}
-	return g.migrate(ctx, log, func(url string) error {
+	return s.migrate(ctx, func(url string) error {
 		if err := migrations.Down(ctx, url); err != nil {
 			return err
 		}
-		return printSchema(ctx, std, url)
+		return printSchema(ctx, s.std.out, url)
 	})
 }
 
-func (migrateStatusCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
-	return g.migrate(ctx, log, func(url string) error { return printSchema(ctx, std, url) })
+func (migrateStatusCmd) Run(ctx context.Context, s *session) error {
+	return s.migrate(ctx, func(url string) error { return printSchema(ctx, s.std.out, url) })
 }
 
-func (g *globals) migrate(ctx context.Context, log *slog.Logger, f func(url string) error) (err error) {
-	url, local, err := g.url(ctx, log)
+func (s *session) migrate(ctx context.Context, f func(url string) error) (err error) {
+	url, local, err := s.url(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (g *globals) migrate(ctx context.Context, log *slog.Logger, f func(url stri
 	return f(url)
 }
 
-func printSchema(ctx context.Context, std streams, url string) error {
+func printSchema(ctx context.Context, w io.Writer, url string) error {
 	s, err := migrations.ReadStatus(ctx, url)
 	if err != nil {
 		return err
@@ -68,6 +68,6 @@ func printSchema(ctx context.Context, std streams, url string) error {
 	if s.Dirty {
 		dirty = ", half migrated"
 	}
-	_, err = fmt.Fprintf(std.out, "schema %d of %d%s, River's %d of %d\n", s.Current, s.Latest, dirty, s.River, s.RiverLatest)
+	_, err = fmt.Fprintf(w, "schema %d of %d%s, River's %d of %d\n", s.Current, s.Latest, dirty, s.River, s.RiverLatest)
 	return err
 }

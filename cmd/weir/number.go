@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/weirhq/weir/engine"
@@ -32,14 +31,14 @@ func (numberAddCmd) Help() string {
 	return "  weir number add 106540352242922 --waba 102290129340398 --limit 80 --headroom 0.2"
 }
 
-func (c numberAddCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
-	return g.with(ctx, log, func(db *database) error {
+func (c numberAddCmd) Run(ctx context.Context, s *session) error {
+	return s.with(ctx, func(db *database) error {
 		n := store.NumberInfo{
 			Number:    engine.Number{ID: c.ID, WABA: c.WABA, Limit: 80, Headroom: c.Headroom, Burst: c.Burst},
 			TokenFile: c.TokenFile,
 		}
 		if !c.NoVerify {
-			if err := c.verify(ctx, db, &n, std, log); err != nil {
+			if err := c.verify(ctx, s, db, &n); err != nil {
 				return err
 			}
 		}
@@ -49,7 +48,7 @@ func (c numberAddCmd) Run(ctx context.Context, g *globals, std streams, log *slo
 		if err := db.AddNumber(ctx, n); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(std.err, "number %s added: %.4g messages per second (limit %.4g, headroom %.3g)\n", c.ID, n.Rate(), n.Limit, n.Headroom)
+		_, err := fmt.Fprintf(s.std.err, "number %s added: %.4g messages per second (limit %.4g, headroom %.3g)\n", c.ID, n.Rate(), n.Limit, n.Headroom)
 		return err
 	})
 }
@@ -58,16 +57,16 @@ type numberListCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
-func (c numberListCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
-	return g.with(ctx, log, func(db *database) error {
+func (c numberListCmd) Run(ctx context.Context, s *session) error {
+	return s.with(ctx, func(db *database) error {
 		numbers, err := db.Numbers(ctx)
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			return printJSON(std.out, numbers)
+			return printJSON(s.std.out, numbers)
 		}
-		t := newTable(std.out, "NUMBER", "DISPLAY", "WABA", "RATE", "LIMIT", "HEADROOM", "STATE", "OWNER")
+		t := newTable(s.std.out, "NUMBER", "DISPLAY", "WABA", "RATE", "LIMIT", "HEADROOM", "STATE", "OWNER")
 		for _, n := range numbers {
 			t.row(n.ID, n.Display, n.WABA, fmt.Sprintf("%.4g", n.Rate()), fmt.Sprintf("%.4g", n.Limit), fmt.Sprintf("%.3g", n.Headroom), numberState(n), n.Holder)
 		}
@@ -91,19 +90,19 @@ type numberSetCmd struct {
 	Limit     *float64 `help:"Messages per second Meta allows it."`
 	Headroom  *float64 `help:"Share of the limit left free."`
 	Burst     *int     `help:"Messages that may go at once after a lull."`
-	TokenFile *string  `help:"File with this number's own access token; empty: the one for all."`
+	TokenFile *string  `type:"path" help:"File with this number's own access token; empty: the one for all."`
 	Enable    bool     `help:"Let a number that was stopped send again."`
 }
 
 // Help shows an example.
 func (numberSetCmd) Help() string { return "  weir number set 106540352242922 --limit 250 --enable" }
 
-func (c numberSetCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+func (c numberSetCmd) Run(ctx context.Context, s *session) error {
 	change := store.NumberChange{Limit: c.Limit, Headroom: c.Headroom, Burst: c.Burst, TokenFile: c.TokenFile}
 	if change == (store.NumberChange{}) && !c.Enable {
 		return usagef("number set needs something to change: --limit, --headroom, --burst, --token-file or --enable")
 	}
-	return g.with(ctx, log, func(db *database) error {
+	return s.with(ctx, func(db *database) error {
 		if err := db.SetNumber(ctx, c.ID, change); err != nil {
 			return err
 		}
@@ -116,7 +115,7 @@ func (c numberSetCmd) Run(ctx context.Context, g *globals, std streams, log *slo
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(std.err, "number %s: %.4g messages per second (limit %.4g, headroom %.3g), %s\n", n.ID, n.Rate(), n.Limit, n.Headroom, numberState(n))
+		_, err = fmt.Fprintf(s.std.err, "number %s: %.4g messages per second (limit %.4g, headroom %.3g), %s\n", n.ID, n.Rate(), n.Limit, n.Headroom, numberState(n))
 		return err
 	})
 }

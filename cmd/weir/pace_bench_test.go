@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -59,11 +57,10 @@ func paceOf(b *testing.B, mps float64, people int, latency time.Duration, webhoo
 		opts.WebhookURL, opts.AppSecret = "http://"+hooks.Addr().String()+"/webhooks/whatsapp", scriptSecret
 	}
 	platform := startSim(b, opts)
-	std := streams{os.Stdin, io.Discard, io.Discard}
-	g := &globals{DatabaseURL: pgtest.URL(b)}
+	s := silent(pgtest.URL(b))
 	limit, meta := mps+1, graph{GraphURL: platform.URL, GraphVersion: "v25.0", AccessToken: "t"}
 	add := numberAddCmd{graph: meta, ID: scriptNumber, WABA: "w", Limit: &limit, Burst: 1, NoVerify: true}
-	if err := add.Run(b.Context(), g, std, discard); err != nil {
+	if err := add.Run(b.Context(), s); err != nil {
 		b.Fatal(err)
 	}
 	file := filepath.Join(b.TempDir(), "people.csv")
@@ -72,11 +69,11 @@ func paceOf(b *testing.B, mps float64, people int, latency time.Duration, webhoo
 		graph: meta, Name: "c", Template: "t", Language: "en_US", Number: []string{scriptNumber}, CSV: file, PhoneColumn: "phone",
 		Param: []string{"body.1=name"}, OnUnknown: "fail", MaxAttempts: 5, NoVerify: true, Start: true,
 	}
-	if err := create.Run(b.Context(), g, std, discard); err != nil {
+	if err := create.Run(b.Context(), s); err != nil {
 		b.Fatal(err)
 	}
 	serve := serveCmd{graph: meta, AppSecret: []string{scriptSecret}, LeaseTTL: 10 * time.Second, UnknownWindow: time.Minute}
-	err = g.with(b.Context(), discard, func(db *database) error {
+	err = s.with(b.Context(), func(db *database) error {
 		n, err := serve.node(b.Context(), db, discard)
 		if err != nil {
 			return err
@@ -84,7 +81,7 @@ func paceOf(b *testing.B, mps float64, people int, latency time.Duration, webhoo
 		ctx, cancel := context.WithCancel(b.Context())
 		done := make(chan error, 1)
 		go func() { done <- n.run(ctx, hooks) }()
-		_, err = watch(ctx, db.Store, "c", time.Second, io.Discard)
+		_, err = s.watch(ctx, db.Store, "c", time.Second)
 		cancel()
 		if ended := <-done; ended != nil {
 			return ended

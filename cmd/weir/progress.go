@@ -23,16 +23,31 @@ type progress struct {
 	at       time.Time
 }
 
-func look(ctx context.Context, s *store.Store, c store.Campaign) (*progress, error) {
+// errorsEvery is how often errors are counted: at a million failures that is
+// work, and they do not change the picture from one second to the next.
+const errorsEvery = 10 * time.Second
+
+// looker looks at a campaign again and again.
+type looker struct {
+	store  *store.Store
+	errors []store.CodeCount
+	asked  time.Time
+}
+
+func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 	p := &progress{campaign: c, at: time.Now()}
 	var err error
-	if p.counts, err = s.Counts(ctx, c.ID); err != nil {
+	if p.counts, err = l.store.Counts(ctx, c.ID); err != nil {
 		return nil, err
 	}
-	if p.errors, err = s.ErrorsByCode(ctx, c.ID); err != nil {
-		return nil, err
+	if c.State != store.Running || p.at.Sub(l.asked) >= errorsEvery {
+		if l.errors, err = l.store.ErrorsByCode(ctx, c.ID); err != nil {
+			return nil, err
+		}
+		l.asked = p.at
 	}
-	p.paces, err = s.Pace(ctx, c.ID, paceWindow)
+	p.errors = l.errors
+	p.paces, err = l.store.Pace(ctx, c.ID, paceWindow)
 	return p, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -187,3 +188,8 @@ func people(n int) string {
 
 // discard is a log that nobody reads.
 var discard = slog.New(slog.DiscardHandler)
+
+// silent is a session on a database, whose talk nobody hears.
+func silent(database string) *session {
+	return &session{globals: globals{DatabaseURL: database}, std: streams{os.Stdin, io.Discard, io.Discard}, log: discard}
+}

@@ -42,12 +42,12 @@ func (serveCmd) Help() string {
 Serves /webhooks/whatsapp, /metrics, /healthz and /readyz. SIGTERM hands over cleanly.`
 }
 
-func (c serveCmd) Run(ctx context.Context, g *globals, log *slog.Logger) error {
+func (c serveCmd) Run(ctx context.Context, s *session) error {
 	if len(c.AppSecret) == 0 && !c.NoWebhooks {
 		return usagef("serve needs WEIR_APP_SECRET to trust webhooks (Meta's app dashboard: Settings, Basic); a node that receives none says --no-webhooks")
 	}
-	return g.with(ctx, log, func(db *database) error {
-		n, err := c.node(ctx, db, log)
+	return s.with(ctx, func(db *database) error {
+		n, err := c.node(ctx, db, s.log)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (c serveCmd) Run(ctx context.Context, g *globals, log *slog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
-		log.InfoContext(ctx, "serving", "node", n.id, "listen", l.Addr().String())
+		s.log.InfoContext(ctx, "serving", "node", n.id, "listen", l.Addr().String())
 		return n.run(ctx, l)
 	})
 }

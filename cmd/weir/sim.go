@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -36,7 +35,7 @@ func (simCmd) Help() string {
 What it saw is at /sim/summary and /sim/ledger; POST /sim/behavior makes it misbehave.`
 }
 
-func (c simCmd) Run(ctx context.Context, std streams, log *slog.Logger) error {
+func (c simCmd) Run(ctx context.Context, s *session) error {
 	opts := sim.Options{
 		Seed: c.Seed, WebhookURL: c.WebhookURL, AppSecret: c.AppSecret, VerifyToken: c.VerifyToken,
 		Latency:   around(c.Latency),
@@ -44,12 +43,12 @@ func (c simCmd) Run(ctx context.Context, std streams, log *slog.Logger) error {
 		Delivered: sim.Spread{Base: 500 * time.Millisecond, Jitter: time.Second},
 		Read:      sim.Spread{Base: time.Second, Jitter: 5 * time.Second}, ReadShare: c.ReadShare,
 		Failures: []sim.Failure{{Code: 131026, Share: c.FailShare}},
-		Logger:   log,
+		Logger:   s.log,
 	}
 	for _, id := range c.Number {
 		opts.Numbers = append(opts.Numbers, sim.Number{ID: id, Throughput: c.Throughput})
 	}
-	s, err := sim.New(opts)
+	platform, err := sim.New(opts)
 	if err != nil {
 		return err
 	}
@@ -57,8 +56,8 @@ func (c simCmd) Run(ctx context.Context, std streams, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	_, _ = fmt.Fprintf(std.err, "simulated Cloud API on http://%s (summary at /sim/summary)\n", l.Addr())
-	return serveSim(ctx, s, l)
+	_, _ = fmt.Fprintf(s.std.err, "simulated Cloud API on http://%s (summary at /sim/summary)\n", l.Addr())
+	return serveSim(ctx, platform, l)
 }
 
 // serveSim runs a simulator on l until ctx ends.

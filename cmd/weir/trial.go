@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"io"
 
 	"github.com/weirhq/weir/engine"
 	"github.com/weirhq/weir/internal/audience"
@@ -26,12 +26,12 @@ One real message with a recipient's values. It is no recipient of the campaign,
 and changes nothing of it.`
 }
 
-func (c campaignTestCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+func (c campaignTestCmd) Run(ctx context.Context, s *session) error {
 	to, err := audience.ParsePhone(c.To, "")
 	if err != nil {
 		return usagef("--to: %v", err)
 	}
-	return g.with(ctx, log, func(db *database) error {
+	return s.with(ctx, func(db *database) error {
 		campaign, err := db.FindCampaign(ctx, c.Name)
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (c campaignTestCmd) Run(ctx context.Context, g *globals, std streams, log *
 		if err != nil {
 			return err
 		}
-		client, err := c.client(ctx, db.Store, log, nil)
+		client, err := c.client(ctx, db.Store, s.log, nil)
 		if err != nil {
 			return err
 		}
@@ -50,17 +50,17 @@ func (c campaignTestCmd) Run(ctx context.Context, g *globals, std streams, log *
 			number = campaign.Numbers[0].ID
 		}
 		answer := client.Send(ctx, engine.Message{Number: number, To: to, Template: &campaign.Template, Values: values})
-		return printAnswer(std, answer)
+		return printAnswer(s.std.err, answer)
 	})
 }
 
-func printAnswer(std streams, a engine.Answer) error {
+func printAnswer(w io.Writer, a engine.Answer) error {
 	switch {
 	case a.Action == engine.Accept && a.Held:
-		_, err := fmt.Fprintln(std.err, "accepted, and held by Meta for quality assessment: it may arrive later, or not")
+		_, err := fmt.Fprintln(w, "accepted, and held by Meta for quality assessment: it may arrive later, or not")
 		return err
 	case a.Action == engine.Accept:
-		_, err := fmt.Fprintln(std.err, "accepted: look at your phone")
+		_, err := fmt.Fprintln(w, "accepted: look at your phone")
 		return err
 	case a.Action == engine.Reconcile:
 		return fmt.Errorf("nobody knows whether it went out (%s): look at your phone before you try again", a.Title)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/weirhq/weir/engine"
 	"github.com/weirhq/weir/internal/store"
@@ -23,8 +22,8 @@ Reads every row of the campaign in one snapshot and holds it to what Weir
 promises. Exits 1 when a promise does not hold. It may run at any time.`
 }
 
-func (c campaignVerifyCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
-	return g.with(ctx, log, func(db *database) error {
+func (c campaignVerifyCmd) Run(ctx context.Context, s *session) error {
+	return s.with(ctx, func(db *database) error {
 		campaign, err := db.FindCampaign(ctx, c.Name)
 		if err != nil {
 			return err
@@ -34,9 +33,9 @@ func (c campaignVerifyCmd) Run(ctx context.Context, g *globals, std streams, log
 			return err
 		}
 		if c.JSON {
-			err = printJSON(std.out, verificationView(campaign, v))
+			err = printJSON(s.std.out, verificationView(campaign, v))
 		} else {
-			printVerification(std.out, v)
+			printVerification(s.std.out, v)
 		}
 		if err == nil && !v.OK() {
 			return errSilent

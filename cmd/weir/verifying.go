@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -87,15 +86,15 @@ func onlyTaken(info cloudapi.TemplateInfo, t engine.Template) engine.Template {
 
 // verify fills in what Meta says of a number, and stops for what it could
 // never send with.
-func (c numberAddCmd) verify(ctx context.Context, db *database, n *store.NumberInfo, std streams, log *slog.Logger) error {
-	client, err := c.client(ctx, db.Store, log, nil)
+func (c numberAddCmd) verify(ctx context.Context, s *session, db *database, n *store.NumberInfo) error {
+	client, err := c.client(ctx, db.Store, s.log, nil)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	info, err := client.Number(ctx, c.ID)
 	if errors.Is(err, cloudapi.ErrNoReads) {
-		_, err = fmt.Fprintf(std.err, "warning: %v: the number was not checked\n", err)
+		_, err = fmt.Fprintf(s.std.err, "warning: %v: the number was not checked\n", err)
 		return err
 	}
 	if err != nil {
@@ -112,10 +111,10 @@ func (c numberAddCmd) verify(ctx context.Context, db *database, n *store.NumberI
 		return fmt.Errorf("number %s is %s at Meta, and cannot send until it is CONNECTED (--no-verify adds it all the same)", c.ID, info.Status)
 	}
 	if info.WebhookURL == "" {
-		_, _ = fmt.Fprintln(std.err, "warning: Meta shows no webhook address for this number: without webhooks nothing gets beyond accepted")
+		_, _ = fmt.Fprintln(s.std.err, "warning: Meta shows no webhook address for this number: without webhooks nothing gets beyond accepted")
 	}
 	if info.Quality == "RED" {
-		_, _ = fmt.Fprintln(std.err, "warning: Meta rates this number's quality RED: its templates may be paused")
+		_, _ = fmt.Fprintln(s.std.err, "warning: Meta rates this number's quality RED: its templates may be paused")
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -22,12 +21,12 @@ func (campaignWatchCmd) Help() string {
 	return "  weir campaign watch spring\n\nExits 0 when the campaign has finished, 1 when something stopped it."
 }
 
-func (c campaignWatchCmd) Run(ctx context.Context, g *globals, std streams, log *slog.Logger) error {
+func (c campaignWatchCmd) Run(ctx context.Context, s *session) error {
 	if c.Every < 100*time.Millisecond {
 		return usagef("--every must be at least 100ms")
 	}
-	return g.with(ctx, log, func(db *database) error {
-		end, err := watch(ctx, db.Store, c.Name, c.Every, std.out)
+	return s.with(ctx, func(db *database) error {
+		end, err := s.watch(ctx, db.Store, c.Name, c.Every)
 		if err != nil {
 			return err
 		}
@@ -41,20 +40,21 @@ func (c campaignWatchCmd) Run(ctx context.Context, g *globals, std streams, log 
 // watch shows a campaign until it is over or stands still, and returns the
 // state it ended in. On a terminal it redraws, elsewhere it prints a line a
 // look.
-func watch(ctx context.Context, s *store.Store, ref string, every time.Duration, w io.Writer) (store.CampaignState, error) {
-	campaign, err := s.FindCampaign(ctx, ref)
+func (s *session) watch(ctx context.Context, db *store.Store, ref string, every time.Duration) (store.CampaignState, error) {
+	campaign, err := db.FindCampaign(ctx, ref)
 	if err != nil {
 		return "", err
 	}
 	ref = strconv.FormatInt(campaign.ID, 10)
-	screen := screen{w: w, live: isTerminal(w)}
+	screen := screen{w: s.std.out, live: isTerminal(s.std.out)}
+	looks := looker{store: db}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		if campaign, err = s.FindCampaign(ctx, ref); err != nil {
+		if campaign, err = db.FindCampaign(ctx, ref); err != nil {
 			return "", err
 		}
-		p, err := look(ctx, s, campaign)
+		p, err := looks.at(ctx, campaign)
 		if err != nil {
 			return "", err
 		}
