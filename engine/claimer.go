@@ -195,7 +195,10 @@ func (c *claimer) size(ctx context.Context) int {
 // claim asks for n rows and hands them out. The call outlives a shutdown, or
 // it might take rows that nobody then knows of; its rows are given back.
 func (c *claimer) claim(ctx context.Context, n int) {
-	seq := c.seq.Add(1)
+	seq, ok := c.guard.claim()
+	if !ok {
+		return
+	}
 	ask := Ask{Lease: c.lease, Seq: seq, Free: n, Slices: c.turns.slices(c.current.Campaigns, seq, n)}
 	sent := time.Now()
 	c.askedAt = sent

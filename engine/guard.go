@@ -9,7 +9,7 @@ import (
 // guard is a lane's memory of what its answers forbid: how often in a row it
 // was throttled, which campaigns failed suspiciously, and what it has stopped.
 // It decides; the lane acts. Restraints it asks for wait in orders until the
-// claimer has written them, before its next claim.
+// claimer has written them, and until then it numbers no claim.
 type guard struct {
 	policy Policy
 	number string
@@ -20,6 +20,7 @@ type guard struct {
 	suspects map[int64]int
 	stopped  map[int64]int64 // campaign → last claim batch that the stop covers
 	halted   int64           // as stopped, for the whole number; -1 = never
+	seq      int64           // last claim batch asked for
 	orders   []Restraint
 }
 
@@ -28,6 +29,20 @@ func newGuard(p Policy, number string) *guard {
 		policy: p.withDefaults(), number: number, halted: -1,
 		suspects: make(map[int64]int), stopped: make(map[int64]int64),
 	}
+}
+
+// claim numbers the next claim batch; false while an order waits to be written,
+// which its statement could not know of. Numbers are given under the same lock
+// as orders, so a batch either has its number first and is covered by the stop,
+// or comes after the write: none can slip in between.
+func (g *guard) claim() (seq int64, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.orders) > 0 {
+		return 0, false
+	}
+	g.seq++
+	return g.seq, true
 }
 
 // allows reports whether a row may begin: its batch is newer than any stop of
@@ -46,24 +61,24 @@ func (g *guard) news(r *row) bool {
 	return r.seq > g.halted && (!ok || r.seq > until)
 }
 
-// halt stops a campaign, or the number, for every batch up to seq; false when
-// that was done before.
-func (g *guard) halt(r *row, kind RestraintKind, a Answer, seq int64) bool {
+// halt stops a campaign, or the number, for every batch up to the one in
+// flight; false when that was done before.
+func (g *guard) halt(r *row, kind RestraintKind, a Answer) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.stop(r, kind, a, seq)
+	return g.stop(r, kind, a)
 }
 
-func (g *guard) stop(r *row, kind RestraintKind, a Answer, seq int64) bool {
+func (g *guard) stop(r *row, kind RestraintKind, a Answer) bool {
 	if !g.news(r) {
 		return false
 	}
 	order := Restraint{Kind: kind, Scope: a.Scope, Number: g.number, Code: a.Code, Reason: a.Title}
 	if kind == HaltCampaign {
 		order.Campaign = r.Campaign
-		g.stopped[r.Campaign] = seq
+		g.stopped[r.Campaign] = g.seq
 	} else {
-		g.halted = seq
+		g.halted = g.seq
 	}
 	g.orders = append(g.orders, order)
 	return true
@@ -71,7 +86,7 @@ func (g *guard) stop(r *row, kind RestraintKind, a Answer, seq int64) bool {
 
 // suspect counts failures that look like the campaign's fault and stops it
 // when they come one after another; true when this one stopped it.
-func (g *guard) suspect(r *row, a Answer, seq int64) bool {
+func (g *guard) suspect(r *row, a Answer) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.news(r) {
@@ -83,7 +98,7 @@ func (g *guard) suspect(r *row, a Answer, seq int64) bool {
 	}
 	delete(g.suspects, r.Campaign)
 	a.Title = ReasonSuspect
-	return g.stop(r, HaltCampaign, a, seq)
+	return g.stop(r, HaltCampaign, a)
 }
 
 // accepted forgets suspicion, and strikes when the call began after the pause.

@@ -30,8 +30,7 @@ type lane struct {
 	wake    chan struct{} // capacity 1: the claimer has a restraint to write
 	senders sync.WaitGroup
 
-	seq  atomic.Int64 // last claim batch asked for
-	idle atomic.Bool  // no running campaign, nothing outstanding
+	idle atomic.Bool // no running campaign, nothing outstanding
 }
 
 func newLane(o Options, lease LeaseID, t *trust, m *laneMetrics) *lane {
@@ -171,15 +170,15 @@ func (l *lane) react(r *row, begun time.Time, a Answer) {
 			l.rest(r, begun, a)
 		}
 	case Fail:
-		if a.Suspect && l.guard.suspect(r, a, l.seq.Load()) {
+		if a.Suspect && l.guard.suspect(r, a) {
 			l.stop(r, HaltCampaign, a)
 		}
 	case StopCampaign:
-		if l.guard.halt(r, HaltCampaign, a, l.seq.Load()) {
+		if l.guard.halt(r, HaltCampaign, a) {
 			l.stop(r, HaltCampaign, a)
 		}
 	case StopNumber:
-		if l.guard.halt(r, HaltNumber, a, l.seq.Load()) {
+		if l.guard.halt(r, HaltNumber, a) {
 			l.stop(r, HaltNumber, a)
 		}
 	}
