@@ -8,7 +8,6 @@ CREATE TYPE recipient_status AS ENUM (
 -- of another application on the same account is never taken for ours.
 CREATE TABLE instance (
     one           boolean PRIMARY KEY DEFAULT true CHECK (one),
-    id            uuid NOT NULL DEFAULT gen_random_uuid(),
     callback_key  bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()),
     created_at    timestamptz NOT NULL DEFAULT now()
 );
@@ -232,9 +231,11 @@ CREATE TABLE webhook_events (
     number_id   text,
     body        jsonb NOT NULL,
     at          timestamptz NOT NULL DEFAULT now(),
-    applied_at  timestamptz                                 -- unmatched statuses: when a retry placed them
+    retry_at    timestamptz,                                -- unmatched statuses: when to look for their recipient again
+    keep_until  timestamptz NOT NULL                        -- then it is deleted
 );
-CREATE INDEX webhook_events_unmatched ON webhook_events (id) WHERE kind = 'unmatched' AND applied_at IS NULL;
+CREATE INDEX webhook_events_retry ON webhook_events (retry_at) WHERE retry_at IS NOT NULL;
+CREATE INDEX webhook_events_keep ON webhook_events (keep_until);
 
 -- Counts for display only: every batch appends its deltas in its own
 -- transaction, so counts are exact and no writer waits for another; a fold

@@ -91,10 +91,11 @@ func (s *Store) keep(ctx context.Context, lost []engine.StatusUpdate, events []e
 	return s.q.KeepEvents(ctx, s.pool, p)
 }
 
-// storable is JSON without what jsonb refuses: NUL and halves of surrogate
-// pairs. One odd character must not make the platform deliver a batch for
-// seven days. JSON without escapes, and what is no JSON, comes back as it is.
+// storable is JSON without what jsonb refuses: broken UTF-8, NUL and halves of
+// surrogate pairs. One odd character must not make the platform deliver a batch
+// for seven days. What is no JSON stays none, and is refused.
 func storable(body []byte) []byte {
+	body = bytes.ToValidUTF8(body, []byte("\uFFFD"))
 	if !bytes.Contains(body, []byte(`\u`)) {
 		return body
 	}
@@ -109,64 +110,6 @@ func storable(body []byte) []byte {
 		return body
 	}
 	return bytes.ReplaceAll(escaped, []byte(`\u0000`), []byte(`\ufffd`))
-}
-
-// RetryUnmatched tries the statuses of the last seven days that found no
-// recipient once more, page by page (at most 500 when page is 0), says how many
-// found one now, and forgets the older ones. Each is applied before it is
-// marked: a repeat changes nothing.
-func (s *Store) RetryUnmatched(ctx context.Context, page int) (placed int, err error) {
-	if page <= 0 {
-		page = 500
-	}
-	for after := int64(0); ; {
-		rows, err := s.q.UnmatchedPage(ctx, s.pool, &db.UnmatchedPageParams{After: after, Page: int32(page)})
-		if err != nil {
-			return placed, fmt.Errorf("read unmatched statuses: %w", err)
-		}
-		n, err := s.retryPage(ctx, rows)
-		placed += n
-		if err != nil {
-			return placed, fmt.Errorf("retry unmatched statuses: %w", err)
-		}
-		if len(rows) < page {
-			break
-		}
-		after = rows[len(rows)-1].ID
-	}
-	_, err = s.q.DropUnmatched(ctx, s.pool)
-	return placed, wrap("drop old unmatched statuses", err)
-}
-
-func (s *Store) retryPage(ctx context.Context, rows []db.UnmatchedPageRow) (placed int, err error) {
-	updates := make([]engine.StatusUpdate, len(rows))
-	for i, r := range rows {
-		var lost lostStatus
-		if err := json.Unmarshal(r.Body, &lost); err != nil {
-			return 0, fmt.Errorf("decode status %d: %w", r.ID, err)
-		}
-		if updates[i], err = lost.update(); err != nil {
-			return 0, fmt.Errorf("decode status %d: %w", r.ID, err)
-		}
-	}
-	lost, err := s.apply(ctx, updates)
-	if err != nil {
-		return 0, err
-	}
-	still := make(map[int]bool, len(lost))
-	for _, i := range lost {
-		still[i] = true
-	}
-	var done []int64
-	for i, r := range rows {
-		if !still[i] {
-			done = append(done, r.ID)
-		}
-	}
-	if len(done) == 0 {
-		return 0, nil
-	}
-	return len(done), s.q.MarkPlaced(ctx, s.pool, done)
 }
 
 // lostStatus is a status update as webhook_events keeps it.

@@ -135,18 +135,33 @@ WHERE r.message_id = a.message_id OR k.message_id IS NOT NULL
 ORDER BY a.key, r.id, k.claim;
 
 -- name: KeepEvents :exec
-INSERT INTO webhook_events (kind, waba_id, number_id, body)
-SELECT unnest(@kinds::text[]), nullif(unnest(@accounts::text[]), ''), nullif(unnest(@numbers::text[]), ''), unnest(@bodies::text[])::jsonb;
+-- For 30 days, and statuses that found no recipient for 7, in which they are
+-- tried again.
+INSERT INTO webhook_events (kind, waba_id, number_id, body, retry_at, keep_until)
+SELECT kind, nullif(account, ''), nullif(number, ''), body::jsonb, CASE WHEN kind = 'unmatched' THEN now() END,
+    now() + CASE WHEN kind = 'unmatched' THEN interval '7 days' ELSE interval '30 days' END
+FROM (SELECT unnest(@kinds::text[]) AS kind, unnest(@accounts::text[]) AS account, unnest(@numbers::text[]) AS number,
+    unnest(@bodies::text[]) AS body) event;
 
--- name: UnmatchedPage :many
--- Statuses that found no recipient and are still worth a try.
-SELECT id, body FROM webhook_events
-WHERE kind = 'unmatched' AND applied_at IS NULL AND at > now() - interval '7 days' AND id > @after
-ORDER BY id LIMIT @page;
+-- name: TakeUnmatched :many
+-- A page of statuses that found no recipient and are due for another try. Each
+-- is put off before it is tried, so that one that cannot be tried holds up no
+-- other: by a minute, then by thrice its age, which makes 8 tries in 7 days.
+WITH due AS MATERIALIZED (
+    SELECT e.id FROM webhook_events e WHERE e.retry_at <= now() ORDER BY e.retry_at LIMIT @page FOR UPDATE SKIP LOCKED
+)
+UPDATE webhook_events e SET retry_at = now() + greatest(interval '1 minute', 3 * (now() - e.at)) FROM due
+WHERE e.id = due.id RETURNING e.id, e.body;
 
--- name: MarkPlaced :exec
-UPDATE webhook_events SET applied_at = now() WHERE id = ANY (@ids::bigint[]) AND applied_at IS NULL;
+-- name: ForgetUnmatched :exec
+-- Those that found their recipient.
+DELETE FROM webhook_events WHERE id = ANY (@ids::bigint[]);
 
--- name: DropUnmatched :execrows
--- Nothing will place them any more, and they hold phone numbers.
-DELETE FROM webhook_events WHERE kind = 'unmatched' AND applied_at IS NULL AND at <= now() - interval '7 days';
+-- name: GiveUpUnmatched :exec
+-- What cannot be read is kept as it is, and never tried again.
+UPDATE webhook_events SET kind = 'unreadable', retry_at = NULL WHERE id = ANY (@ids::bigint[]);
+
+-- name: DropEvents :execrows
+-- A piece of those whose time is over: they hold phone numbers and words.
+DELETE FROM webhook_events WHERE id IN (
+    SELECT e.id FROM webhook_events e WHERE e.keep_until <= now() ORDER BY e.keep_until LIMIT @piece FOR UPDATE SKIP LOCKED);

@@ -159,7 +159,6 @@ type Claim struct {
 
 type Instance struct {
 	One         bool
-	ID          string
 	CallbackKey []byte
 	CreatedAt   pgtype.Timestamptz
 }
@@ -260,5 +259,6 @@ type WebhookEvent struct {
 	NumberID  pgtype.Text
 	Body      []byte
 	At        pgtype.Timestamptz
-	AppliedAt pgtype.Timestamptz
+	RetryAt   pgtype.Timestamptz
+	KeepUntil pgtype.Timestamptz
 }

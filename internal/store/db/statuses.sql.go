@@ -220,13 +220,14 @@ func (q *Queries) ApplyStatuses(ctx context.Context, db DBTX, arg *ApplyStatuses
 	return items, nil
 }
 
-const dropUnmatched = `-- name: DropUnmatched :execrows
-DELETE FROM webhook_events WHERE kind = 'unmatched' AND applied_at IS NULL AND at <= now() - interval '7 days'
+const dropEvents = `-- name: DropEvents :execrows
+DELETE FROM webhook_events WHERE id IN (
+    SELECT e.id FROM webhook_events e WHERE e.keep_until <= now() ORDER BY e.keep_until LIMIT $1 FOR UPDATE SKIP LOCKED)
 `
 
-// Nothing will place them any more, and they hold phone numbers.
-func (q *Queries) DropUnmatched(ctx context.Context, db DBTX) (int64, error) {
-	result, err := db.Exec(ctx, dropUnmatched)
+// A piece of those whose time is over: they hold phone numbers and words.
+func (q *Queries) DropEvents(ctx context.Context, db DBTX, piece int32) (int64, error) {
+	result, err := db.Exec(ctx, dropEvents, piece)
 	if err != nil {
 		return 0, err
 	}
@@ -285,9 +286,32 @@ func (q *Queries) FindMessages(ctx context.Context, db DBTX, arg *FindMessagesPa
 	return items, nil
 }
 
+const forgetUnmatched = `-- name: ForgetUnmatched :exec
+DELETE FROM webhook_events WHERE id = ANY ($1::bigint[])
+`
+
+// Those that found their recipient.
+func (q *Queries) ForgetUnmatched(ctx context.Context, db DBTX, ids []int64) error {
+	_, err := db.Exec(ctx, forgetUnmatched, ids)
+	return err
+}
+
+const giveUpUnmatched = `-- name: GiveUpUnmatched :exec
+UPDATE webhook_events SET kind = 'unreadable', retry_at = NULL WHERE id = ANY ($1::bigint[])
+`
+
+// What cannot be read is kept as it is, and never tried again.
+func (q *Queries) GiveUpUnmatched(ctx context.Context, db DBTX, ids []int64) error {
+	_, err := db.Exec(ctx, giveUpUnmatched, ids)
+	return err
+}
+
 const keepEvents = `-- name: KeepEvents :exec
-INSERT INTO webhook_events (kind, waba_id, number_id, body)
-SELECT unnest($1::text[]), nullif(unnest($2::text[]), ''), nullif(unnest($3::text[]), ''), unnest($4::text[])::jsonb
+INSERT INTO webhook_events (kind, waba_id, number_id, body, retry_at, keep_until)
+SELECT kind, nullif(account, ''), nullif(number, ''), body::jsonb, CASE WHEN kind = 'unmatched' THEN now() END,
+    now() + CASE WHEN kind = 'unmatched' THEN interval '7 days' ELSE interval '30 days' END
+FROM (SELECT unnest($1::text[]) AS kind, unnest($2::text[]) AS account, unnest($3::text[]) AS number,
+    unnest($4::text[]) AS body) event
 `
 
 type KeepEventsParams struct {
@@ -297,6 +321,8 @@ type KeepEventsParams struct {
 	Bodies   []string
 }
 
+// For 30 days, and statuses that found no recipient for 7, in which they are
+// tried again.
 func (q *Queries) KeepEvents(ctx context.Context, db DBTX, arg *KeepEventsParams) error {
 	_, err := db.Exec(ctx, keepEvents,
 		arg.Kinds,
@@ -318,41 +344,31 @@ func (q *Queries) LockRecipients(ctx context.Context, db DBTX, ids []int64) erro
 	return err
 }
 
-const markPlaced = `-- name: MarkPlaced :exec
-UPDATE webhook_events SET applied_at = now() WHERE id = ANY ($1::bigint[]) AND applied_at IS NULL
+const takeUnmatched = `-- name: TakeUnmatched :many
+WITH due AS MATERIALIZED (
+    SELECT e.id FROM webhook_events e WHERE e.retry_at <= now() ORDER BY e.retry_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+UPDATE webhook_events e SET retry_at = now() + greatest(interval '1 minute', 3 * (now() - e.at)) FROM due
+WHERE e.id = due.id RETURNING e.id, e.body
 `
 
-func (q *Queries) MarkPlaced(ctx context.Context, db DBTX, ids []int64) error {
-	_, err := db.Exec(ctx, markPlaced, ids)
-	return err
-}
-
-const unmatchedPage = `-- name: UnmatchedPage :many
-SELECT id, body FROM webhook_events
-WHERE kind = 'unmatched' AND applied_at IS NULL AND at > now() - interval '7 days' AND id > $1
-ORDER BY id LIMIT $2
-`
-
-type UnmatchedPageParams struct {
-	After int64
-	Page  int32
-}
-
-type UnmatchedPageRow struct {
+type TakeUnmatchedRow struct {
 	ID   int64
 	Body []byte
 }
 
-// Statuses that found no recipient and are still worth a try.
-func (q *Queries) UnmatchedPage(ctx context.Context, db DBTX, arg *UnmatchedPageParams) ([]UnmatchedPageRow, error) {
-	rows, err := db.Query(ctx, unmatchedPage, arg.After, arg.Page)
+// A page of statuses that found no recipient and are due for another try. Each
+// is put off before it is tried, so that one that cannot be tried holds up no
+// other: by a minute, then by thrice its age, which makes 8 tries in 7 days.
+func (q *Queries) TakeUnmatched(ctx context.Context, db DBTX, page int32) ([]TakeUnmatchedRow, error) {
+	rows, err := db.Query(ctx, takeUnmatched, page)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []UnmatchedPageRow
+	var items []TakeUnmatchedRow
 	for rows.Next() {
-		var i UnmatchedPageRow
+		var i TakeUnmatchedRow
 		if err := rows.Scan(&i.ID, &i.Body); err != nil {
 			return nil, err
 		}
