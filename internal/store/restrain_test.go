@@ -10,34 +10,46 @@ import (
 	"github.com/weirhq/weir/engine"
 )
 
-// fleet is the lab's number, one more of its account, and one of another.
+// fleet is the lab's number, one more of its account, one of another, and two
+// of a third whose token is in a file of their own.
 func fleet(t *testing.T) *lab {
 	l := newLab(t)
 	l.number("1002")
 	l.number("2001")
 	l.exec(`UPDATE numbers SET waba_id = '9002' WHERE id = '2001'`)
+	for _, id := range []string{"3001", "3002"} {
+		l.number(id)
+		l.exec(`UPDATE numbers SET waba_id = '9003', token_file = '/run/secrets/token' WHERE id = $1`, id)
+	}
 	return l
 }
 
 func TestRestrainNumbers(t *testing.T) {
 	t.Parallel()
-	for scope, want := range map[engine.Scope][]string{
-		engine.ScopePair:   {labNumber},
-		engine.ScopeNumber: {labNumber},
-		engine.ScopeWABA:   {labNumber, "1002"},
-		engine.ScopeApp:    {labNumber, "1002", "2001"},
+	l := fleet(t)
+	for _, tc := range []struct {
+		scope  engine.Scope
+		number string
+		want   []string
+	}{
+		{engine.ScopePair, labNumber, []string{labNumber}},
+		{engine.ScopeNumber, labNumber, []string{labNumber}},
+		{engine.ScopeWABA, labNumber, []string{labNumber, "1002"}},
+		{engine.ScopeApp, labNumber, []string{labNumber, "1002", "2001"}},
+		{engine.ScopeApp, "3001", []string{"3001", "3002"}}, // 190 is said of a token
+		{engine.ScopeApp, "4001", nil},
 	} {
-		l := fleet(t)
+		l.exec(`UPDATE numbers SET enabled = true, stop_reason = NULL, paused_until = NULL`)
 		list := func(sql string) []string {
 			return scalar[[]string](l, `SELECT array_agg(id ORDER BY id) FROM numbers WHERE `+sql)
 		}
-		l.must(l.Restrain(t.Context(), engine.Restraint{Kind: engine.PauseNumber, Scope: scope, Number: labNumber, For: time.Minute}))
-		if got := list(`paused_until > now() + interval '50 s'`); !slices.Equal(got, want) {
-			t.Errorf("scope %d paused %v, want %v", scope, got, want)
+		l.must(l.Restrain(t.Context(), engine.Restraint{Kind: engine.PauseNumber, Scope: tc.scope, Number: tc.number, For: time.Minute}))
+		if got := list(`paused_until > now() + interval '50 s'`); !slices.Equal(got, tc.want) {
+			t.Errorf("scope %d of %s paused %v, want %v", tc.scope, tc.number, got, tc.want)
 		}
-		l.must(l.Restrain(t.Context(), engine.Restraint{Kind: engine.HaltNumber, Scope: scope, Number: labNumber, Code: 190, Reason: "token expired"}))
-		if got := list(`NOT enabled AND stop_reason = '190: token expired'`); !slices.Equal(got, want) {
-			t.Errorf("scope %d stopped %v, want %v", scope, got, want)
+		l.must(l.Restrain(t.Context(), engine.Restraint{Kind: engine.HaltNumber, Scope: tc.scope, Number: tc.number, Code: 190, Reason: "token expired"}))
+		if got := list(`NOT enabled AND stop_reason = '190: token expired'`); !slices.Equal(got, tc.want) {
+			t.Errorf("scope %d of %s stopped %v, want %v", tc.scope, tc.number, got, tc.want)
 		}
 	}
 }

@@ -69,13 +69,15 @@ WHERE cn.number_id = @number::text AND c.state = 'running' AND c.start_at <= now
 GROUP BY c.id ORDER BY c.priority DESC, c.id;
 
 -- name: PauseNumbers :execrows
--- A throttle of the number, of its account, or of the app behind every number.
+-- A throttle of the number, of its account, or of its app: the numbers that use
+-- the same access token. A token of another file may be another app's.
 -- A pause never shortens a longer one.
 WITH hit AS MATERIALIZED (
-    SELECT n.id FROM numbers n
-    WHERE CASE @reach::text WHEN 'app' THEN true
-        WHEN 'waba' THEN n.waba_id = (SELECT o.waba_id FROM numbers o WHERE o.id = @number::text)
-        ELSE n.id = @number::text END
+    SELECT n.id FROM numbers o JOIN numbers n ON CASE @reach::text
+        WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
+        WHEN 'waba' THEN n.waba_id = o.waba_id
+        ELSE n.id = o.id END
+    WHERE o.id = @number::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
 )
 UPDATE numbers n SET paused_until = greatest(n.paused_until, now() + make_interval(secs => @pause_seconds::double precision))
@@ -84,10 +86,11 @@ FROM hit WHERE n.id = hit.id;
 -- name: HaltNumbers :execrows
 -- Until an operator acts. The first reason stands: it is what went wrong.
 WITH hit AS MATERIALIZED (
-    SELECT n.id FROM numbers n
-    WHERE CASE @reach::text WHEN 'app' THEN true
-        WHEN 'waba' THEN n.waba_id = (SELECT o.waba_id FROM numbers o WHERE o.id = @number::text)
-        ELSE n.id = @number::text END
+    SELECT n.id FROM numbers o JOIN numbers n ON CASE @reach::text
+        WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
+        WHEN 'waba' THEN n.waba_id = o.waba_id
+        ELSE n.id = o.id END
+    WHERE o.id = @number::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
 )
 UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN @reason::text ELSE coalesce(n.stop_reason, @reason::text) END

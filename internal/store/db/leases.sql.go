@@ -139,10 +139,11 @@ func (q *Queries) HaltCampaign(ctx context.Context, db DBTX, arg *HaltCampaignPa
 
 const haltNumbers = `-- name: HaltNumbers :execrows
 WITH hit AS MATERIALIZED (
-    SELECT n.id FROM numbers n
-    WHERE CASE $2::text WHEN 'app' THEN true
-        WHEN 'waba' THEN n.waba_id = (SELECT o.waba_id FROM numbers o WHERE o.id = $3::text)
-        ELSE n.id = $3::text END
+    SELECT n.id FROM numbers o JOIN numbers n ON CASE $2::text
+        WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
+        WHEN 'waba' THEN n.waba_id = o.waba_id
+        ELSE n.id = o.id END
+    WHERE o.id = $3::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
 )
 UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $1::text ELSE coalesce(n.stop_reason, $1::text) END
@@ -211,10 +212,11 @@ func (q *Queries) Heartbeat(ctx context.Context, db DBTX, arg *HeartbeatParams) 
 
 const pauseNumbers = `-- name: PauseNumbers :execrows
 WITH hit AS MATERIALIZED (
-    SELECT n.id FROM numbers n
-    WHERE CASE $2::text WHEN 'app' THEN true
-        WHEN 'waba' THEN n.waba_id = (SELECT o.waba_id FROM numbers o WHERE o.id = $3::text)
-        ELSE n.id = $3::text END
+    SELECT n.id FROM numbers o JOIN numbers n ON CASE $2::text
+        WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
+        WHEN 'waba' THEN n.waba_id = o.waba_id
+        ELSE n.id = o.id END
+    WHERE o.id = $3::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
 )
 UPDATE numbers n SET paused_until = greatest(n.paused_until, now() + make_interval(secs => $1::double precision))
@@ -227,7 +229,8 @@ type PauseNumbersParams struct {
 	Number       string
 }
 
-// A throttle of the number, of its account, or of the app behind every number.
+// A throttle of the number, of its account, or of its app: the numbers that use
+// the same access token. A token of another file may be another app's.
 // A pause never shortens a longer one.
 func (q *Queries) PauseNumbers(ctx context.Context, db DBTX, arg *PauseNumbersParams) (int64, error) {
 	result, err := db.Exec(ctx, pauseNumbers, arg.PauseSeconds, arg.Reach, arg.Number)
