@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/weirhq/weir/internal/store/db"
 )
 
@@ -73,43 +71,6 @@ func (s *Store) MarkScheduledStart(ctx context.Context, id int64) (started bool,
 	return r.Started, duration(r.WaitSeconds), nil
 }
 
-// FinishCampaign finishes a running campaign when no row of it is pending,
-// sending or unknown, and reports whether it did. A look that finds it busy is
-// cheap; the deciding one reads every row and mends the counts on display.
-func (s *Store) FinishCampaign(ctx context.Context, id int64) (bool, error) {
-	busy, err := s.q.CampaignBusy(ctx, s.pool, id)
-	if err != nil {
-		return false, fmt.Errorf("look for unsettled recipients: %w", err)
-	}
-	if busy {
-		return false, nil
-	}
-	finished := false
-	err = s.patiently(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		finished, err = s.finish(ctx, tx, id)
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("finish campaign: %w", err)
-	}
-	return finished, nil
-}
-
-// finish locks, then looks: a replay takes the same lock, so neither can miss
-// the other's rows.
-func (s *Store) finish(ctx context.Context, tx pgx.Tx, id int64) (bool, error) {
-	states, err := s.q.LockCampaign(ctx, tx, id)
-	if err != nil || len(states) == 0 || CampaignState(states[0]) != Running {
-		return false, err
-	}
-	unsettled, err := s.q.RecountCampaign(ctx, tx, id)
-	if err != nil || unsettled > 0 {
-		return false, err
-	}
-	n, err := s.q.FinishCampaign(ctx, tx, id)
-	return n == 1, err
-}
-
 // DropCampaign removes a campaign that has not been started, and all that was
 // imported for it. A drop that is cut short can be repeated, and leaves
 // nothing that could start. It answers ErrNotFound, ErrRefused, or ErrBusy
@@ -156,15 +117,4 @@ func (s *Store) whyNotDropped(ctx context.Context, id int64) error {
 		return err
 	}
 	return refuse(ErrRefused, "campaign %q cannot be dropped: it is %s, and what was sent must stay provable; cancel it if it should stop", c.Name, c.State)
-}
-
-// patiently runs f in a transaction without the pool's limit on a statement's
-// time: some questions read every row of a campaign.
-func (s *Store) patiently(ctx context.Context, opts pgx.TxOptions, f func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, s.pool, opts, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
-			return err
-		}
-		return f(tx)
-	})
 }

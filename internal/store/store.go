@@ -4,8 +4,10 @@
 //
 // It promises that every method is safe to repeat: a caller that lost an
 // answer may ask again. It never decides by a node's clock (durations go in,
-// Postgres makes instants of them), never puts a phone number or a message id
-// into an error, and never holds a row lock across a round trip.
+// Postgres makes instants of them) and never puts a phone number or a message
+// id into an error. What a lane or a webhook waits for holds no row lock across
+// a round trip; an import's batch and a campaign's finish are transactions of
+// several, and hold locks of their campaign in between.
 package store
 
 import (

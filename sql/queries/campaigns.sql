@@ -69,18 +69,39 @@ SELECT EXISTS (SELECT FROM moved)::boolean AS started,
 -- Cheap signs of unsettled rows, each from an index or a small table: something
 -- waits, something is unknown, something is in a lane's hands. False proves
 -- nothing; the recount does. The order makes the planner use the due index,
--- where it would else expect to meet a waiting row early in the table.
+-- where it would else expect to meet a waiting row early in the table, and
+-- OFFSET 0 the primary key, where it would else hash all recipients.
 SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = @campaign::bigint AND r.due_at IS NOT NULL
-        ORDER BY r.zone, r.due_at DESC, r.id LIMIT 1) IS NOT NULL
-    OR EXISTS (SELECT FROM campaign_ranges g JOIN unknowns u ON u.recipient_id BETWEEN g.lo AND g.hi
-        JOIN recipients r ON r.id = u.recipient_id AND r.status = 'unknown' WHERE g.campaign_id = @campaign::bigint)
+        ORDER BY r.zone, r.due_at DESC, r.id LIMIT 1) IS NOT NULL)::boolean AS waiting,
+    EXISTS (SELECT FROM campaigns c WHERE c.id = @campaign::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now())::boolean AS expired,
+    (EXISTS (SELECT FROM campaign_ranges g JOIN unknowns u ON u.recipient_id BETWEEN g.lo AND g.hi
+        CROSS JOIN LATERAL (SELECT 1 FROM recipients r WHERE r.id = u.recipient_id AND r.status = 'unknown' OFFSET 0) r
+        WHERE g.campaign_id = @campaign::bigint)
     OR EXISTS (SELECT FROM campaign_ranges g JOIN (SELECT unnest(c.ids) AS id FROM claims c) x ON x.id BETWEEN g.lo AND g.hi
-        JOIN recipients r ON r.id = x.id AND r.status = 'sending' WHERE g.campaign_id = @campaign::bigint))::boolean AS busy;
+        CROSS JOIN LATERAL (SELECT 1 FROM recipients r WHERE r.id = x.id AND r.status = 'sending' OFFSET 0) r
+        WHERE g.campaign_id = @campaign::bigint))::boolean AS called;
 
 -- name: LockCampaign :many
 -- A statement of its own, so that what looks next has a snapshot from under
 -- the lock: a replay and a finish see each other.
-SELECT c.state FROM campaigns c WHERE c.id = @id::bigint FOR NO KEY UPDATE;
+SELECT c.state, coalesce(c.expire_at <= now(), false)::boolean AS expired FROM campaigns c WHERE c.id = @id::bigint FOR NO KEY UPDATE;
+
+-- name: ExpireRecipients :exec
+-- What waits among some ids of a campaign whose time is over. Whoever gives a
+-- row back later makes it wait again: repeat until nothing is unsettled.
+WITH mine AS MATERIALIZED (
+    SELECT r.id FROM campaigns c JOIN recipients r ON r.id BETWEEN @lo::bigint AND @hi::bigint AND r.campaign_id = c.id AND r.status = 'pending'
+    WHERE c.id = @campaign::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now()
+    ORDER BY r.id FOR NO KEY UPDATE OF r
+), moved AS (
+    UPDATE recipients r SET status = 'expired', due_at = NULL FROM mine WHERE r.id = mine.id AND r.status = 'pending'
+    RETURNING r.id
+), counted AS (
+    INSERT INTO campaign_counts (campaign_id, status, n)
+    SELECT @campaign::bigint, 'pending'::recipient_status, -count(*) FROM moved HAVING count(*) > 0
+    UNION ALL SELECT @campaign::bigint, 'expired'::recipient_status, count(*) FROM moved HAVING count(*) > 0
+)
+SELECT FROM moved;
 
 -- name: RecountCampaign :one
 -- Counts the rows and appends to the log of counts what it lacks, in one
@@ -100,7 +121,7 @@ SELECT coalesce(sum(actual.n) FILTER (WHERE actual.status <= 'unknown'), 0)::big
 
 -- name: FinishCampaign :execrows
 UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
-WHERE id = @id::bigint AND state = 'running';
+WHERE id = @id::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()));
 
 -- name: CondemnCampaign :execrows
 -- A drop's first step: from here on it can neither start nor be resumed, so a

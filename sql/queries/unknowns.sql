@@ -17,6 +17,7 @@ WITH up AS MATERIALIZED (
       AND seen_at > now() - make_interval(secs => @gap_seconds::double precision)
 ), ripe AS MATERIALIZED (
     SELECT r.id, r.claim, CASE WHEN c.on_unknown = 'resend' AND r.attempt < c.max_attempts AND c.state IN ('running', 'pausing', 'paused')
+            AND coalesce(c.expire_at, 'infinity') > now()
         THEN 'pending' ELSE 'dead' END::recipient_status AS verdict
     FROM unknowns u
     JOIN recipients r ON r.id = u.recipient_id AND r.claim = u.claim AND r.status = 'unknown'

@@ -13,22 +13,32 @@ import (
 
 const campaignBusy = `-- name: CampaignBusy :one
 SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = $1::bigint AND r.due_at IS NOT NULL
-        ORDER BY r.zone, r.due_at DESC, r.id LIMIT 1) IS NOT NULL
-    OR EXISTS (SELECT FROM campaign_ranges g JOIN unknowns u ON u.recipient_id BETWEEN g.lo AND g.hi
-        JOIN recipients r ON r.id = u.recipient_id AND r.status = 'unknown' WHERE g.campaign_id = $1::bigint)
+        ORDER BY r.zone, r.due_at DESC, r.id LIMIT 1) IS NOT NULL)::boolean AS waiting,
+    EXISTS (SELECT FROM campaigns c WHERE c.id = $1::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now())::boolean AS expired,
+    (EXISTS (SELECT FROM campaign_ranges g JOIN unknowns u ON u.recipient_id BETWEEN g.lo AND g.hi
+        CROSS JOIN LATERAL (SELECT 1 FROM recipients r WHERE r.id = u.recipient_id AND r.status = 'unknown' OFFSET 0) r
+        WHERE g.campaign_id = $1::bigint)
     OR EXISTS (SELECT FROM campaign_ranges g JOIN (SELECT unnest(c.ids) AS id FROM claims c) x ON x.id BETWEEN g.lo AND g.hi
-        JOIN recipients r ON r.id = x.id AND r.status = 'sending' WHERE g.campaign_id = $1::bigint))::boolean AS busy
+        CROSS JOIN LATERAL (SELECT 1 FROM recipients r WHERE r.id = x.id AND r.status = 'sending' OFFSET 0) r
+        WHERE g.campaign_id = $1::bigint))::boolean AS called
 `
+
+type CampaignBusyRow struct {
+	Waiting bool
+	Expired bool
+	Called  bool
+}
 
 // Cheap signs of unsettled rows, each from an index or a small table: something
 // waits, something is unknown, something is in a lane's hands. False proves
 // nothing; the recount does. The order makes the planner use the due index,
-// where it would else expect to meet a waiting row early in the table.
-func (q *Queries) CampaignBusy(ctx context.Context, db DBTX, campaign int64) (bool, error) {
+// where it would else expect to meet a waiting row early in the table, and
+// OFFSET 0 the primary key, where it would else hash all recipients.
+func (q *Queries) CampaignBusy(ctx context.Context, db DBTX, campaign int64) (CampaignBusyRow, error) {
 	row := db.QueryRow(ctx, campaignBusy, campaign)
-	var busy bool
-	err := row.Scan(&busy)
-	return busy, err
+	var i CampaignBusyRow
+	err := row.Scan(&i.Waiting, &i.Expired, &i.Called)
+	return i, err
 }
 
 const campaignRanges = `-- name: CampaignRanges :many
@@ -279,9 +289,38 @@ func (q *Queries) DropRecipients(ctx context.Context, db DBTX, arg *DropRecipien
 	return err
 }
 
+const expireRecipients = `-- name: ExpireRecipients :exec
+WITH mine AS MATERIALIZED (
+    SELECT r.id FROM campaigns c JOIN recipients r ON r.id BETWEEN $1::bigint AND $2::bigint AND r.campaign_id = c.id AND r.status = 'pending'
+    WHERE c.id = $3::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now()
+    ORDER BY r.id FOR NO KEY UPDATE OF r
+), moved AS (
+    UPDATE recipients r SET status = 'expired', due_at = NULL FROM mine WHERE r.id = mine.id AND r.status = 'pending'
+    RETURNING r.id
+), counted AS (
+    INSERT INTO campaign_counts (campaign_id, status, n)
+    SELECT $3::bigint, 'pending'::recipient_status, -count(*) FROM moved HAVING count(*) > 0
+    UNION ALL SELECT $3::bigint, 'expired'::recipient_status, count(*) FROM moved HAVING count(*) > 0
+)
+SELECT FROM moved
+`
+
+type ExpireRecipientsParams struct {
+	Lo       int64
+	Hi       int64
+	Campaign int64
+}
+
+// What waits among some ids of a campaign whose time is over. Whoever gives a
+// row back later makes it wait again: repeat until nothing is unsettled.
+func (q *Queries) ExpireRecipients(ctx context.Context, db DBTX, arg *ExpireRecipientsParams) error {
+	_, err := db.Exec(ctx, expireRecipients, arg.Lo, arg.Hi, arg.Campaign)
+	return err
+}
+
 const finishCampaign = `-- name: FinishCampaign :execrows
 UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
-WHERE id = $1::bigint AND state = 'running'
+WHERE id = $1::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()))
 `
 
 func (q *Queries) FinishCampaign(ctx context.Context, db DBTX, id int64) (int64, error) {
@@ -293,24 +332,29 @@ func (q *Queries) FinishCampaign(ctx context.Context, db DBTX, id int64) (int64,
 }
 
 const lockCampaign = `-- name: LockCampaign :many
-SELECT c.state FROM campaigns c WHERE c.id = $1::bigint FOR NO KEY UPDATE
+SELECT c.state, coalesce(c.expire_at <= now(), false)::boolean AS expired FROM campaigns c WHERE c.id = $1::bigint FOR NO KEY UPDATE
 `
+
+type LockCampaignRow struct {
+	State   string
+	Expired bool
+}
 
 // A statement of its own, so that what looks next has a snapshot from under
 // the lock: a replay and a finish see each other.
-func (q *Queries) LockCampaign(ctx context.Context, db DBTX, id int64) ([]string, error) {
+func (q *Queries) LockCampaign(ctx context.Context, db DBTX, id int64) ([]LockCampaignRow, error) {
 	rows, err := db.Query(ctx, lockCampaign, id)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []LockCampaignRow
 	for rows.Next() {
-		var state string
-		if err := rows.Scan(&state); err != nil {
+		var i LockCampaignRow
+		if err := rows.Scan(&i.State, &i.Expired); err != nil {
 			return nil, err
 		}
-		items = append(items, state)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weirhq/weir/internal/store/db"
+)
+
+// FinishCampaign finishes a running campaign when no row of it is pending,
+// sending or unknown, and reports whether it did. Of one whose time is over,
+// running or paused, it expires what is pending first, up to the whole audience
+// a call. A look that finds it busy is cheap; the deciding one reads every row
+// and mends the counts on display, under the lock of the campaign's row, which
+// only other steps of its life wait for: about a second per million recipients.
+func (s *Store) FinishCampaign(ctx context.Context, id int64) (bool, error) {
+	look, err := s.q.CampaignBusy(ctx, s.pool, id)
+	if err == nil && look.Waiting && look.Expired {
+		if err := s.expire(ctx, id); err != nil {
+			return false, fmt.Errorf("expire recipients: %w", err)
+		}
+		look, err = s.q.CampaignBusy(ctx, s.pool, id)
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for unsettled recipients: %w", err)
+	}
+	if look.Waiting || look.Called {
+		return false, nil
+	}
+	finished := false
+	err = s.patiently(ctx, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		finished, err = s.finish(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("finish campaign: %w", err)
+	}
+	return finished, nil
+}
+
+// finish locks, then looks: a replay takes the same lock, so neither can miss
+// the other's rows.
+func (s *Store) finish(ctx context.Context, tx pgx.Tx, id int64) (bool, error) {
+	locked, err := s.q.LockCampaign(ctx, tx, id)
+	if err != nil || !mayFinish(locked) {
+		return false, err
+	}
+	unsettled, err := s.q.RecountCampaign(ctx, tx, id)
+	if err != nil || unsettled > 0 {
+		return false, err
+	}
+	n, err := s.q.FinishCampaign(ctx, tx, id)
+	return n == 1, err
+}
+
+// mayFinish: a paused campaign whose time is over can never go on.
+func mayFinish(locked []db.LockCampaignRow) bool {
+	if len(locked) == 0 {
+		return false
+	}
+	state := CampaignState(locked[0].State)
+	return state == Running || state == Paused && locked[0].Expired
+}
+
+// expire takes what waits off a campaign whose time is over, piece by piece,
+// each under the campaign's lock, so that others of its steps get in between.
+func (s *Store) expire(ctx context.Context, id int64) error {
+	ranges, err := s.q.CampaignRanges(ctx, s.pool, id)
+	if err != nil {
+		return err
+	}
+	const step = 10_000 // ids a transaction
+	for _, r := range ranges {
+		for lo := r.Lo; lo <= r.Hi; lo += step {
+			piece := &db.ExpireRecipientsParams{Campaign: id, Lo: lo, Hi: min(lo+step-1, r.Hi)}
+			if err := again(func() error { return s.expirePiece(ctx, piece) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) expirePiece(ctx context.Context, piece *db.ExpireRecipientsParams) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := s.q.LockCampaign(ctx, tx, piece.Campaign); err != nil {
+			return err
+		}
+		return s.q.ExpireRecipients(ctx, tx, piece)
+	})
+}
+
+// patiently runs f in a transaction without the pool's limit on a statement's
+// time: some questions read every row of a campaign.
+func (s *Store) patiently(ctx context.Context, opts pgx.TxOptions, f func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, s.pool, opts, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
