@@ -6,12 +6,14 @@
 // a recipient's message and never holds one job a recipient.
 //
 //	start_campaign    at start_at: scheduled → running
-//	finish_campaign   from the start on: looks every few seconds whether every
-//	                  recipient is settled, then running → finished
+//	finish_campaign   while it runs: looks every few seconds whether every
+//	                  recipient is settled (and expires those whose time is
+//	                  over), then running → finished
 //	resolve_unknowns  every window/10: evidence or the campaign's policy
 //	tend              every 5 s: due starts, and finish jobs that are missing
 //	sweep             every minute: statuses that found no recipient are tried
-//	                  again, the log of counts is folded
+//	                  again, old webhook events are deleted
+//	fold_counts       every minute: the log of counts is replaced by its sums
 package jobs
 
 import (
@@ -59,10 +61,12 @@ func New(opts Options) (*Runner, error) {
 		Workers: workers(opts),
 		// Polling only: a notification costs every writer a lock, and is lost
 		// behind a transaction pooler.
-		PollOnly:                    true,
-		FetchPollInterval:           time.Second,
-		JobTimeout:                  time.Minute,
-		RescueStuckJobsAfter:        5 * time.Minute,
+		PollOnly:          true,
+		FetchPollInterval: time.Second,
+		JobTimeout:        time.Minute,
+		// What a killed node leaves running blocks its kind until it is rescued.
+		// A worker with a longer timeout of its own is left alone for that long.
+		RescueStuckJobsAfter:        90 * time.Second,
 		CompletedJobRetentionPeriod: time.Hour,
 		SoftStopTimeout:             5 * time.Second,
 		PeriodicJobs:                periodic(opts),
@@ -97,18 +101,27 @@ func periodic(opts Options) []*river.PeriodicJob {
 	}
 	return []*river.PeriodicJob{
 		every(opts.TendEvery, "tend", tendArgs{}),
-		every(time.Minute, "sweep", sweepArgs{}),
-		every(min(max(opts.UnknownWindow/10, time.Second), time.Minute), "resolve_unknowns", resolveArgs{}),
+		every(sweepEvery, "sweep", sweepArgs{}),
+		every(sweepEvery, "fold_counts", foldArgs{}),
+		every(resolveEvery(opts), "resolve_unknowns", resolveArgs{}),
 	}
+}
+
+const sweepEvery = time.Minute
+
+func resolveEvery(opts Options) time.Duration {
+	return min(max(opts.UnknownWindow/10, time.Second), time.Minute)
 }
 
 func workers(opts Options) *river.Workers {
 	w := river.NewWorkers()
-	river.AddWorker(w, &startWorker{store: opts.Store, log: opts.Logger})
-	river.AddWorker(w, &finishWorker{store: opts.Store, log: opts.Logger, every: opts.FinishEvery})
-	river.AddWorker(w, &resolveWorker{store: opts.Store, log: opts.Logger, window: opts.UnknownWindow})
-	river.AddWorker(w, &tendWorker{store: opts.Store, log: opts.Logger})
-	river.AddWorker(w, &sweepWorker{store: opts.Store, log: opts.Logger})
+	desk := desk{store: opts.Store, log: opts.Logger}
+	river.AddWorker(w, &startWorker{desk: desk, steady: steady[startArgs]{every: opts.TendEvery}})
+	river.AddWorker(w, &finishWorker{desk: desk, steady: steady[finishArgs]{every: opts.FinishEvery, timeout: finishTimeout}})
+	river.AddWorker(w, &resolveWorker{desk: desk, steady: steady[resolveArgs]{every: resolveEvery(opts)}, window: opts.UnknownWindow})
+	river.AddWorker(w, &tendWorker{desk: desk, steady: steady[tendArgs]{every: opts.TendEvery}})
+	river.AddWorker(w, &sweepWorker{desk: desk, steady: steady[sweepArgs]{every: sweepEvery}})
+	river.AddWorker(w, &foldWorker{desk: desk, steady: steady[foldArgs]{every: sweepEvery}})
 	return w
 }
 
@@ -134,8 +147,9 @@ func once() river.InsertOpts {
 	}}}
 }
 
-// Schedule puts a campaign's start at an instant and its finish behind it.
-// Twice is once.
+// Schedule puts a campaign's start at an instant. Twice is once; another
+// instant is another job, and the campaign's row decides which of them starts
+// it, so a start may be moved either way. The finish job comes with the start.
 func Schedule(ctx context.Context, pool *pgxpool.Pool, campaign int64, at time.Time) error {
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
 	if err != nil {
@@ -143,11 +157,8 @@ func Schedule(ctx context.Context, pool *pgxpool.Pool, campaign int64, at time.T
 	}
 	opts := once()
 	opts.ScheduledAt = at
-	if _, err := client.InsertMany(ctx, []river.InsertManyParams{
-		{Args: startArgs{Campaign: campaign}, InsertOpts: &opts},
-		{Args: finishArgs{Campaign: campaign}, InsertOpts: &opts},
-	}); err != nil {
-		return fmt.Errorf("insert jobs of campaign %d: %w", campaign, err)
+	if _, err := client.Insert(ctx, startArgs{Campaign: campaign, At: at.UnixMilli()}, &opts); err != nil {
+		return fmt.Errorf("insert start of campaign %d: %w", campaign, err)
 	}
 	return nil
 }

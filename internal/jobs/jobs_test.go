@@ -95,16 +95,37 @@ func (s *stage) exec(sql string) {
 	}
 }
 
+func (s *stage) scalar(sql string) (n int64) {
+	s.t.Helper()
+	if err := s.Pool().QueryRow(context.Background(), sql).Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+func (s *stage) schedule(at time.Time) {
+	s.t.Helper()
+	if err := Schedule(s.t.Context(), s.Pool(), s.campaign, at); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // becomes waits for a state.
 func (s *stage) becomes(want store.CampaignState) {
 	s.t.Helper()
-	deadline := time.After(30 * time.Second)
+	s.until("the campaign has not become "+string(want), func() bool { return s.state() == want })
+}
+
+// until waits for what must come about.
+func (s *stage) until(complaint string, done func() bool) {
+	s.t.Helper()
+	deadline := time.After(45 * time.Second)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for s.state() != want {
+	for !done() {
 		select {
 		case <-deadline:
-			s.t.Fatalf("the campaign is %s and never became %s", s.state(), want)
+			s.t.Fatal(complaint)
 		case <-tick.C:
 		}
 	}
@@ -117,9 +138,7 @@ func TestStartsAtItsTimeAndFinishes(t *testing.T) {
 	at := time.Now().Add(4 * time.Second)
 	s := newStage(t, at)
 	s.start()
-	if err := Schedule(t.Context(), s.Pool(), s.campaign, at); err != nil {
-		t.Fatal(err)
-	}
+	s.schedule(at)
 	s.run()
 	if s.state() != store.Scheduled {
 		t.Fatalf("the campaign is %s before its time", s.state())
@@ -167,21 +186,73 @@ func TestLosingEveryJobLosesNothing(t *testing.T) {
 	s.becomes(store.Finished)
 }
 
-// TestScheduleTwiceIsOnce: starting a campaign twice leaves one job of a kind.
+// TestAStartMayBeMoved: whichever job is first, the campaign's row decides, and
+// its finish does not wait for the hour that was given up.
+func TestAStartMayBeMoved(t *testing.T) {
+	t.Parallel()
+	for name, move := range map[string]func(*stage) time.Time{
+		"to now": func(s *stage) time.Time {
+			if _, err := s.StartCampaign(s.t.Context(), s.campaign, true); err != nil {
+				s.t.Fatal(err)
+			}
+			return time.Now()
+		},
+		"earlier": func(s *stage) time.Time {
+			at := time.Now().Add(2 * time.Second)
+			if err := s.SetStart(s.t.Context(), s.campaign, at); err != nil {
+				s.t.Fatal(err)
+			}
+			return at
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tomorrow := time.Now().Add(24 * time.Hour)
+			s := newStage(t, tomorrow)
+			s.start()
+			s.schedule(tomorrow)
+			s.schedule(move(s))
+			s.run()
+			s.becomes(store.Running)
+			s.settle()
+			s.becomes(store.Finished)
+		})
+	}
+}
+
+// TestExpiredCampaignsEnd: a running one, and a paused one, which nothing else
+// would ever end.
+func TestExpiredCampaignsEnd(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"running", "paused"} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, time.Time{})
+			s.start()
+			s.exec(`UPDATE campaigns SET expire_at = now() + interval '2 s', state = '` + state + `'`)
+			s.run()
+			s.becomes(store.Finished)
+			if n := s.scalar(`SELECT count(*) FROM recipients r, campaigns c WHERE r.status = 'expired' AND c.finished_at >= c.expire_at`); n != 2 {
+				t.Errorf("%d recipients expired in time, want 2", n)
+			}
+		})
+	}
+}
+
+// TestScheduleTwiceIsOnce: and another time is another start, with its own job.
 func TestScheduleTwiceIsOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Time{})
+	at := time.Now().Add(time.Hour)
 	for range 3 {
-		if err := Schedule(t.Context(), s.Pool(), s.campaign, time.Now().Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		s.schedule(at)
 	}
-	var jobs int
-	if err := s.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river_job`).Scan(&jobs); err != nil {
-		t.Fatal(err)
+	if jobs := s.scalar(`SELECT count(*) FROM river_job`); jobs != 1 {
+		t.Errorf("%d jobs, want one start", jobs)
 	}
-	if jobs != 2 {
-		t.Errorf("%d jobs, want a start and a finish", jobs)
+	s.schedule(at.Add(-time.Minute))
+	if jobs := s.scalar(`SELECT count(*) FROM river_job WHERE kind = 'start_campaign'`); jobs != 2 {
+		t.Errorf("%d starts after the time was changed, want both", jobs)
 	}
 }
 
@@ -194,12 +265,10 @@ func TestTwoRunnersAreOne(t *testing.T) {
 	s.run()
 	s.settle()
 	s.becomes(store.Finished)
-	var recounted int64
-	if err := s.Pool().QueryRow(t.Context(), `SELECT sum(n) FROM campaign_counts`).Scan(&recounted); err != nil {
-		t.Fatal(err)
-	}
-	if recounted != 2 {
-		t.Errorf("counts add up to %d, want 2", recounted)
+	for status, want := range map[string]int64{"dead": 2, "pending": 0} {
+		if n := s.scalar(`SELECT coalesce(sum(n), 0)::bigint FROM campaign_counts WHERE status = '` + status + `'`); n != want {
+			t.Errorf("%d recipients are counted %s, want %d", n, status, want)
+		}
 	}
 }
 

@@ -14,8 +14,36 @@ import (
 	"github.com/weirhq/weir/internal/store"
 )
 
+// desk is what every worker works with.
+type desk struct {
+	store *store.Store
+	log   *slog.Logger
+}
+
+// steady is a worker that after an error comes again when it would have come
+// anyway. River's own wait grows with the errors to hours, and a job that waits
+// keeps the next one of its kind out.
+type steady[T river.JobArgs] struct {
+	river.WorkerDefaults[T]
+	every   time.Duration
+	timeout time.Duration // 0: the client's
+}
+
+// NextRetry is one period from now.
+func (s steady[T]) NextRetry(*river.Job[T]) time.Time { return time.Now().Add(s.every) }
+
+// Timeout is the longest one run may take.
+func (s steady[T]) Timeout(*river.Job[T]) time.Duration { return s.timeout }
+
+// finishTimeout lets the last look read ten million rows on a slow disk, and
+// the expiry of as many go on for a good while: what it did before it was cut
+// off stays done. A killed node's job is taken up again only after this time.
+const finishTimeout = 30 * time.Minute
+
+// startArgs name the instant too: a start that was moved is another job.
 type startArgs struct {
 	Campaign int64 `json:"campaign"`
+	At       int64 `json:"at"` // milliseconds since 1970
 }
 
 func (startArgs) Kind() string                 { return "start_campaign" }
@@ -23,25 +51,42 @@ func (startArgs) InsertOpts() river.InsertOpts { return once() }
 
 // startWorker turns a scheduled campaign to running once its time has come.
 type startWorker struct {
-	river.WorkerDefaults[startArgs]
-	store *store.Store
-	log   *slog.Logger
+	desk
+	steady[startArgs]
 }
 
 func (w *startWorker) Work(ctx context.Context, job *river.Job[startArgs]) error {
-	wait, err := start(ctx, w.store, w.log, job.Args.Campaign)
+	wait, err := w.start(ctx, job.Args.Campaign)
 	if err == nil && wait > 0 {
 		return river.JobSnooze(wait)
 	}
 	return err
 }
 
-func start(ctx context.Context, s *store.Store, log *slog.Logger, campaign int64) (wait time.Duration, err error) {
-	started, wait, err := s.MarkScheduledStart(ctx, campaign)
-	if started {
-		log.InfoContext(ctx, "campaign started", "campaign", campaign)
+// start runs a campaign whose time has come and gives it its finish job. wait
+// is how long there is still to wait.
+func (d desk) start(ctx context.Context, campaign int64) (wait time.Duration, err error) {
+	started, wait, err := d.store.MarkScheduledStart(ctx, campaign)
+	if err != nil || wait > 0 {
+		return wait, err
 	}
-	return wait, err
+	if started {
+		d.log.InfoContext(ctx, "campaign started", "campaign", campaign)
+	}
+	return 0, finish(ctx, campaign)
+}
+
+// finish makes a campaign's finish job, unless it has one. One for a campaign
+// that does not run ends itself.
+func finish(ctx context.Context, campaign int64) error {
+	client, err := river.ClientFromContextSafely[pgx.Tx](ctx)
+	if err != nil {
+		return fmt.Errorf("find river client: %w", err)
+	}
+	if _, err := client.Insert(ctx, finishArgs{Campaign: campaign}, nil); err != nil {
+		return fmt.Errorf("insert finish of campaign %d: %w", campaign, err)
+	}
+	return nil
 }
 
 type finishArgs struct {
@@ -54,10 +99,8 @@ func (finishArgs) InsertOpts() river.InsertOpts { return once() }
 // finishWorker looks at one campaign, again and again until it is over. It
 // snoozes in place, so a campaign costs one job row however long it runs.
 type finishWorker struct {
-	river.WorkerDefaults[finishArgs]
-	store *store.Store
-	log   *slog.Logger
-	every time.Duration
+	desk
+	steady[finishArgs]
 }
 
 func (w *finishWorker) Work(ctx context.Context, job *river.Job[finishArgs]) error {
@@ -75,11 +118,19 @@ func (w *finishWorker) Work(ctx context.Context, job *river.Job[finishArgs]) err
 		return nil
 	case err != nil:
 		return err
-	case c.State == store.Running || c.State == store.Scheduled:
+	case mayFinish(c):
 		return river.JobSnooze(w.every)
 	default: // stopped: whoever starts it again makes a new job
 		return nil
 	}
+}
+
+// mayFinish reports whether a campaign can come to its end as it stands: it
+// runs, or it is paused and its time is over. That the node's clock may be off
+// matters little: the store judges by its own.
+func mayFinish(c store.Campaign) bool {
+	expired := !c.ExpireAt.IsZero() && c.ExpireAt.Before(time.Now())
+	return c.State == store.Running || c.State == store.Paused && expired
 }
 
 type resolveArgs struct{}
@@ -90,9 +141,8 @@ func (resolveArgs) InsertOpts() river.InsertOpts { return once() }
 // resolveWorker lets each campaign's policy decide for recipients whose
 // outcome stayed unknown through a window of healthy webhook time.
 type resolveWorker struct {
-	river.WorkerDefaults[resolveArgs]
-	store  *store.Store
-	log    *slog.Logger
+	desk
+	steady[resolveArgs]
 	window time.Duration
 }
 
@@ -115,31 +165,30 @@ func (tendArgs) InsertOpts() river.InsertOpts { return once() }
 // tendWorker is what makes losing jobs harmless: the campaigns' rows are the
 // truth, and it makes the jobs agree with them.
 type tendWorker struct {
-	river.WorkerDefaults[tendArgs]
-	store *store.Store
-	log   *slog.Logger
+	desk
+	steady[tendArgs]
 }
 
 func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
-	client, err := river.ClientFromContextSafely[pgx.Tx](ctx)
-	if err != nil {
-		return fmt.Errorf("find river client: %w", err)
-	}
-	active, err := w.store.Campaigns(ctx, store.Scheduled, store.Running)
+	active, err := w.store.Campaigns(ctx, store.Scheduled, store.Running, store.Paused)
 	if err != nil {
 		return err
 	}
+	var errs []error // one campaign's trouble is not the others'
 	for _, c := range active {
-		if c.State == store.Scheduled {
-			_, err = start(ctx, w.store, w.log, c.ID)
-		} else {
-			_, err = client.Insert(ctx, finishArgs{Campaign: c.ID}, nil)
+		switch {
+		case c.State == store.Scheduled:
+			_, err = w.start(ctx, c.ID)
+		case mayFinish(c):
+			err = finish(ctx, c.ID)
+		default:
+			continue
 		}
 		if err != nil {
-			return fmt.Errorf("tend campaign %d: %w", c.ID, err)
+			errs = append(errs, fmt.Errorf("tend campaign %d: %w", c.ID, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 type sweepArgs struct{}
@@ -147,20 +196,33 @@ type sweepArgs struct{}
 func (sweepArgs) Kind() string                 { return "sweep" }
 func (sweepArgs) InsertOpts() river.InsertOpts { return once() }
 
-// sweepWorker does what is never urgent.
+// sweepWorker keeps webhook events few: the old go first, so that a flood of
+// statuses nobody knows cannot keep them.
 type sweepWorker struct {
-	river.WorkerDefaults[sweepArgs]
-	store *store.Store
-	log   *slog.Logger
+	desk
+	steady[sweepArgs]
 }
 
 func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
+	dropErr := w.store.DropEvents(ctx)
 	placed, err := w.store.RetryUnmatched(ctx, 0)
-	if err != nil {
-		return err
-	}
 	if placed > 0 {
 		w.log.InfoContext(ctx, "statuses found their recipients late", "placed", placed)
 	}
+	return errors.Join(dropErr, err)
+}
+
+type foldArgs struct{}
+
+func (foldArgs) Kind() string                 { return "fold_counts" }
+func (foldArgs) InsertOpts() river.InsertOpts { return once() }
+
+// foldWorker keeps the counts on display cheap to read.
+type foldWorker struct {
+	desk
+	steady[foldArgs]
+}
+
+func (w *foldWorker) Work(ctx context.Context, _ *river.Job[foldArgs]) error {
 	return w.store.FoldCounts(ctx)
 }
