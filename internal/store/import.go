@@ -40,10 +40,6 @@ type ImportSource struct {
 type ImportOptions struct {
 	// Committed is called after each batch with the counts so far.
 	Committed func(Imported)
-	// Duplicate is called with the line of a row whose phone an earlier line
-	// has, once it is certain. A resume does not repeat those of rows that an
-	// earlier import had committed.
-	Duplicate func(line int64)
 	BatchRows int // rows read a transaction, or fewer when they are wide; default 20 000
 	phones    *seen
 }

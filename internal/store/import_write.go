@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,7 +14,7 @@ import (
 
 // write makes a batch and its counts true, or neither.
 func (im *importer) write(ctx context.Context, b *batch) error {
-	var duplicates []int64
+	var duplicates int64
 	err := pgx.BeginFunc(ctx, im.conn, func(tx pgx.Tx) error {
 		if err := im.copy(ctx, b); err != nil {
 			return err
@@ -24,7 +23,7 @@ func (im *importer) write(ctx context.Context, b *batch) error {
 		if duplicates, err = im.addMaybes(ctx, tx, b); err != nil {
 			return err
 		}
-		return im.advance(ctx, tx, b, int64(len(duplicates)))
+		return im.advance(ctx, tx, b, duplicates)
 	})
 	if err != nil {
 		return err
@@ -32,15 +31,10 @@ func (im *importer) write(ctx context.Context, b *batch) error {
 	t := &im.total
 	t.Line = b.line
 	t.Read += b.read
-	t.Accepted += b.read - b.rejected - int64(len(duplicates))
+	t.Accepted += b.read - b.rejected - duplicates
 	t.Rejected += b.rejected
-	t.Duplicate += int64(len(duplicates))
+	t.Duplicate += duplicates
 	t.Defaulted += b.defaulted
-	if im.opts.Duplicate != nil {
-		for _, line := range duplicates {
-			im.opts.Duplicate(line)
-		}
-	}
 	if im.opts.Committed != nil {
 		im.opts.Committed(*t)
 	}
@@ -74,25 +68,18 @@ func (im *importer) copy(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// addMaybes inserts what the filter was not sure of, and returns the lines of
-// those that were duplicates.
-func (im *importer) addMaybes(ctx context.Context, tx pgx.Tx, b *batch) ([]int64, error) {
+// addMaybes inserts what the filter was not sure of, and returns how many of
+// those were duplicates.
+func (im *importer) addMaybes(ctx context.Context, tx pgx.Tx, b *batch) (duplicates int64, err error) {
 	if len(b.maybe.Ids) == 0 {
-		return nil, nil
+		return 0, nil
 	}
 	b.maybe.Campaign, b.maybe.DueAt = im.campaign, pgtype.Timestamptz{Time: fromMicroseconds(im.due), Valid: true}
 	added, err := im.store.q.AddMaybeSeen(ctx, tx, &b.maybe)
 	if err != nil {
-		return nil, fmt.Errorf("add rows up to line %d: %w", b.line, err)
+		return 0, fmt.Errorf("add rows up to line %d: %w", b.line, err)
 	}
-	slices.Sort(added)
-	var duplicates []int64
-	for i, id := range b.maybe.Ids {
-		if _, ok := slices.BinarySearch(added, id); !ok {
-			duplicates = append(duplicates, b.maybe.Lines[i])
-		}
-	}
-	return duplicates, nil
+	return int64(len(b.maybe.Ids)) - added, nil
 }
 
 // advance commits the batch's counts and ranges with its rows.

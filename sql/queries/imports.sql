@@ -22,7 +22,7 @@ RETURNING i.file, i.head_sha256, i.size, i.line, i.rows_read, i.accepted, i.reje
 -- The first id of a block of 10 000. Blocks of a lost import are not used again.
 SELECT nextval('recipient_blocks')::bigint;
 
--- name: AddMaybeSeen :many
+-- name: AddMaybeSeen :execrows
 -- Rows whose phone may be in the campaign already; the unique index decides,
 -- and the first line wins. Params travel as array literals.
 WITH maybe AS (
@@ -32,7 +32,7 @@ WITH maybe AS (
     SELECT id, @campaign::bigint, line, phone, params::text[] FROM maybe ORDER BY line
     ON CONFLICT (phone, campaign_id) DO NOTHING RETURNING id
 )
-INSERT INTO recipients (id, campaign_id, due_at) SELECT id, @campaign::bigint, @due_at::timestamptz FROM added RETURNING id;
+INSERT INTO recipients (id, campaign_id, due_at) SELECT id, @campaign::bigint, @due_at::timestamptz FROM added;
 
 -- name: AddRanges :exec
 -- Runs of ids that were handed out, in order; one that goes on where the last

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const addMaybeSeen = `-- name: AddMaybeSeen :many
+const addMaybeSeen = `-- name: AddMaybeSeen :execrows
 WITH maybe AS (
     SELECT unnest($3::bigint[]) AS id, unnest($4::bigint[]) AS line, unnest($5::text[]) AS phone, unnest($6::text[]) AS params
 ), added AS (
@@ -19,7 +19,7 @@ WITH maybe AS (
     SELECT id, $1::bigint, line, phone, params::text[] FROM maybe ORDER BY line
     ON CONFLICT (phone, campaign_id) DO NOTHING RETURNING id
 )
-INSERT INTO recipients (id, campaign_id, due_at) SELECT id, $1::bigint, $2::timestamptz FROM added RETURNING id
+INSERT INTO recipients (id, campaign_id, due_at) SELECT id, $1::bigint, $2::timestamptz FROM added
 `
 
 type AddMaybeSeenParams struct {
@@ -33,8 +33,8 @@ type AddMaybeSeenParams struct {
 
 // Rows whose phone may be in the campaign already; the unique index decides,
 // and the first line wins. Params travel as array literals.
-func (q *Queries) AddMaybeSeen(ctx context.Context, db DBTX, arg *AddMaybeSeenParams) ([]int64, error) {
-	rows, err := db.Query(ctx, addMaybeSeen,
+func (q *Queries) AddMaybeSeen(ctx context.Context, db DBTX, arg *AddMaybeSeenParams) (int64, error) {
+	result, err := db.Exec(ctx, addMaybeSeen,
 		arg.Campaign,
 		arg.DueAt,
 		arg.Ids,
@@ -43,21 +43,9 @@ func (q *Queries) AddMaybeSeen(ctx context.Context, db DBTX, arg *AddMaybeSeenPa
 		arg.Params,
 	)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const addRanges = `-- name: AddRanges :exec
