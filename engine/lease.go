@@ -51,12 +51,13 @@ func before(now, until time.Time) bool {
 type watch struct {
 	seen  Candidate
 	since time.Time
+	told  bool // an operator has been told of this silence
 }
 
 // observed returns the watch after another look.
 func (w watch) observed(c Candidate, now time.Time) watch {
 	if w.since.IsZero() || w.seen.LeaseID != c.LeaseID || w.seen.Beats != c.Beats {
-		w.since = now
+		w.since, w.told = now, false
 	}
 	w.seen = c
 	return w
@@ -65,4 +66,16 @@ func (w watch) observed(c Candidate, now time.Time) watch {
 // biddable reports whether the number may be asked for.
 func (w watch) biddable(now time.Time, ttl time.Duration) bool {
 	return w.seen.Free || (w.seen.Expired > 0 && now.Sub(w.since) >= ttl)
+}
+
+// silent reports whether the holder is probably dead: its lease has run out, or
+// it has missed a heartbeat while we watched. beat is the longest that a living
+// one takes from heartbeat to heartbeat, so a healthy fleet is never silent.
+func (w watch) silent(now time.Time, beat time.Duration) bool {
+	return !w.seen.Free && (w.seen.Expired > 0 || now.Sub(w.since) > beat)
+}
+
+// remaining is how long until it may be asked for, if it stays silent.
+func (w watch) remaining(now time.Time, ttl time.Duration) time.Duration {
+	return max(ttl-now.Sub(w.since), -w.seen.Expired)
 }

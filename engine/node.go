@@ -81,17 +81,18 @@ func (n *Node) look(ctx context.Context) {
 	now := time.Now()
 	watches := make(map[string]watch, len(candidates))
 	for _, c := range candidates {
-		old, known := n.watches[c.Number]
-		w := old.observed(c, now)
-		watches[c.Number] = w
+		w := n.watches[c.Number].observed(c, now)
 		switch {
 		case n.holds(c.Number):
 		case w.biddable(now, n.opts.TTL):
 			n.acquire(ctx, w.seen)
-		case !known && c.Holder == n.opts.ID:
-			n.log.Info("an earlier run of this node still holds the lease; waiting until it has run out",
-				"number", c.Number, "lease", c.LeaseID, "wait", n.opts.TTL+n.opts.Quarantine)
+		case !w.told && w.silent(now, n.opts.Heartbeat+n.opts.CallTimeout):
+			w.told = true
+			n.log.Info("number is leased to a node that is silent; if that one is dead, this one takes over after the quarantine",
+				"number", c.Number, "holder", c.Holder, "lease", c.LeaseID,
+				"wait", (w.remaining(now, n.opts.TTL) + n.opts.Quarantine).Round(time.Second))
 		}
+		watches[c.Number] = w
 	}
 	n.watches = watches
 	n.retire(watches)

@@ -220,8 +220,14 @@ func TestARestartAfterKillWaitsAndSaysSo(t *testing.T) {
 		}
 		died, log, api := time.Now(), &logbook{}, &ledger{latency: 100 * time.Millisecond}
 		reg := prometheus.NewRegistry()
-		stop := startNode(t, Options{Store: store, Sender: api, ID: "a", Registry: reg, Logger: slog.New(slog.NewTextHandler(log, nil))})
-		time.Sleep(20 * time.Second)
+		stop := startNode(t, Options{Store: store, Sender: api, ID: "a-2", Registry: reg, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		time.Sleep(5 * time.Second)
+		for _, want := range []string{"silent", "takes over after the quarantine", "holder=a ", "wait=1"} { // said after 3 s of silence
+			if got := log.String(); strings.Count(got, want) != 1 {
+				t.Errorf("within 5 s the log does not say %q once:\n%s", want, got)
+			}
+		}
+		time.Sleep(15 * time.Second)
 		if owned := series(t, reg, "weir_lease_owned"); owned != 1 {
 			t.Errorf("weir_lease_owned has %d series while the lease is held", owned)
 		}
@@ -232,7 +238,7 @@ func TestARestartAfterKillWaitsAndSaysSo(t *testing.T) {
 		if n := store.counts(1); n[Unknown] != 20 || n[Sending] != 0 || len(api.twice()) > 0 {
 			t.Errorf("%v", n)
 		}
-		for _, want := range []string{"waiting until it has run out", "wait=14s", "waiting out the last owner's quarantine", "rows=20"} {
+		for _, want := range []string{"waiting out the last owner's quarantine", "rows=20"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log does not say %q:\n%s", want, log)
 			}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -58,6 +59,56 @@ func TestAReclaimThatWasRefusedIsRepeated(t *testing.T) {
 		}
 		if !strings.Contains(log.String(), ErrNotReady.Error()) {
 			t.Errorf("the log does not say why it waits:\n%s", log)
+		}
+		stop()
+	})
+}
+
+// lazy is a store that every other heartbeat reaches late, though in time.
+type lazy struct {
+	*memory
+	beats int
+}
+
+func (l *lazy) Heartbeat(ctx context.Context, ttl time.Duration, ids []LeaseID) ([]LeaseID, error) {
+	if l.beats++; l.beats%2 == 0 {
+		pause(ctx, 900*time.Millisecond)
+	}
+	return l.memory.Heartbeat(ctx, ttl, ids)
+}
+
+// Nodes that wait beside a living owner have nothing to say.
+func TestAHealthyFleetIsNotCalledSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &lazy{memory: newMemory(time.Millisecond, number(10, 0.2))}
+		store.campaign(1, 0, 10_000)
+		stopOwner := startNode(t, Options{Store: store, Sender: &ledger{}, ID: "a"})
+		time.Sleep(time.Second)
+		log := &logbook{}
+		stopOther := startNode(t, Options{Store: store, Sender: &ledger{}, ID: "b", Logger: slog.New(slog.NewTextHandler(log, nil))})
+		time.Sleep(5 * time.Minute)
+		stopOther()
+		stopOwner()
+		if log.String() != "" {
+			t.Errorf("five minutes beside a living owner:\n%s", log)
+		}
+	})
+}
+
+// A lease that ran out before this node started is spoken of at first sight.
+func TestAnOldLeaseIsSpokenOfAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(time.Millisecond, number(100, 0.2))
+		store.campaign(1, 0, 100)
+		orphan(t, store)
+		time.Sleep(time.Hour)
+		log := &logbook{}
+		stop := startNode(t, Options{Store: store, Sender: &ledger{}, ID: "b", Logger: slog.New(slog.NewTextHandler(log, nil))})
+		time.Sleep(time.Second)
+		if got := log.String(); strings.Count(got, "silent") != 1 || !strings.Contains(got, "holder=dead") || !strings.Contains(got, "wait=14s") {
+			t.Errorf("log after a second:\n%s", got)
 		}
 		stop()
 	})
