@@ -16,6 +16,7 @@ type campaignCmd struct {
 	Create campaignCreateCmd `cmd:"" help:"Make a campaign from a CSV file. Prints its id."`
 	Test   campaignTestCmd   `cmd:"" help:"Send one message of a campaign to your own phone."`
 	Start  campaignStartCmd  `cmd:"" help:"Start a campaign, now or at a time, or go on with one that stopped."`
+	Pause  campaignPauseCmd  `cmd:"" help:"Stop a campaign for now."`
 	Status campaignStatusCmd `cmd:"" help:"Show how far a campaign is."`
 	Watch  campaignWatchCmd  `cmd:"" help:"Follow a campaign until it is over."`
 	List   campaignListCmd   `cmd:"" help:"List campaigns."`
@@ -26,10 +27,10 @@ type campaignCmd struct {
 
 type campaignStartCmd struct {
 	graph
-	Name     string    `arg:"" help:"Name or id of the campaign."`
-	At       time.Time `placeholder:"TIME" help:"When, as 2026-12-01T09:00:00+01:00. Default: what create said, else now."`
-	Now      bool      `help:"Now, whatever create said."`
-	NoVerify bool      `help:"Do not ask Meta about the template."`
+	Name     string `arg:"" help:"Name or id of the campaign."`
+	At       moment `placeholder:"TIME" help:"When, as 2026-12-01T09:00:00+01:00. Default: what create said, else now."`
+	Now      bool   `help:"Now, whatever create said."`
+	NoVerify bool   `help:"Do not ask Meta about the template."`
 }
 
 // Help shows an example.
@@ -40,6 +41,9 @@ func (campaignStartCmd) Help() string {
 func (c campaignStartCmd) Run(ctx context.Context, s *session) error {
 	if c.Now && !c.At.IsZero() {
 		return usagef("say --now or --at, not both")
+	}
+	if err := c.At.ahead("--at"); err != nil {
+		return err
 	}
 	return s.with(ctx, func(db *database) error {
 		campaign, err := db.FindCampaign(ctx, c.Name)
@@ -58,7 +62,7 @@ func (c campaignStartCmd) Run(ctx context.Context, s *session) error {
 			}
 		}
 		if !c.At.IsZero() {
-			if err := db.SetStart(ctx, campaign.ID, c.At); err != nil {
+			if err := db.SetStart(ctx, campaign.ID, c.At.Time); err != nil {
 				return err
 			}
 		}
@@ -89,15 +93,58 @@ func (s *session) start(ctx context.Context, db *database, c store.Campaign, now
 		_, _ = fmt.Fprintln(w, "NO WEBHOOK HAS EVER ARRIVED HERE. Without webhooks nothing gets beyond accepted, and an unknown outcome stays unknown: "+
 			"subscribe the field messages in Meta's app dashboard to https://YOUR.HOST/webhooks/whatsapp.")
 	}
+	if err := s.warnStopped(ctx, db, c); err != nil {
+		return err
+	}
 	switch {
 	case got.State == store.Scheduled:
 		_, err = fmt.Fprintf(w, "campaign %s will start at %s\n", c.Name, stamp(got.StartAt))
 	case got.Was == store.Running:
 		_, err = fmt.Fprintf(w, "campaign %s is running already\n", c.Name)
 	default:
-		_, err = fmt.Fprintf(w, "campaign %s is running: follow it with weir campaign watch %s\n", c.Name, c.Name)
+		_, err = fmt.Fprintf(w, "campaign %s is running: follow it with weir campaign watch %s\n", c.Name, shellWord(c.Name))
 	}
 	return err
+}
+
+// warnStopped says which of a campaign's numbers will not send, and what to do.
+func (s *session) warnStopped(ctx context.Context, db *database, c store.Campaign) error {
+	for _, n := range c.Numbers {
+		number, err := db.FindNumber(ctx, n.ID)
+		if err != nil {
+			return err
+		}
+		if !number.Enabled {
+			_, _ = fmt.Fprintf(s.std.err, "number %s is stopped and will not send (%s): mend that, then weir number set %[1]s --enable\n", n.ID, number.StopReason)
+		}
+	}
+	return nil
+}
+
+type campaignPauseCmd struct {
+	Name string `arg:"" help:"Name or id of the campaign."`
+}
+
+// Help says what a pause is worth.
+func (campaignPauseCmd) Help() string {
+	return `  weir campaign pause spring
+
+Nothing more is claimed from now on. What a node holds already, at most two
+seconds of work, may still go out. weir campaign start goes on where it stopped.`
+}
+
+func (c campaignPauseCmd) Run(ctx context.Context, s *session) error {
+	return s.with(ctx, func(db *database) error {
+		campaign, err := db.FindCampaign(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if err := db.PauseCampaign(ctx, campaign.ID); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(s.std.err, "campaign %s is paused; weir campaign start %s goes on\n", campaign.Name, shellWord(campaign.Name))
+		return err
+	})
 }
 
 type campaignListCmd struct {

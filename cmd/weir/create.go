@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -18,22 +19,23 @@ import (
 
 type campaignCreateCmd struct {
 	graph
-	Name           string    `arg:"" help:"The campaign's name: its handle in every other command."`
-	Template       string    `required:"" help:"Name of the approved template."`
-	Language       string    `required:"" help:"The template's language code, for example en_US."`
-	Number         []string  `required:"" placeholder:"ID" help:"Numbers that send it (phone_number_id); they share its people."`
-	CSV            string    `name:"csv" required:"" type:"existingfile" placeholder:"FILE" help:"The audience: a CSV with a header row."`
-	PhoneColumn    string    `default:"phone" help:"Column with the phone numbers."`
-	DefaultCountry string    `placeholder:"CC" help:"Country of numbers without a country code, for example BR."`
-	Param          []string  `sep:"none" placeholder:"PLACE=COLUMN" help:"Fill a template parameter from a column (body.1=first_name), or for everyone alike (header.image:=https://…). Without any, columns named like the parameters are used."`
-	Category       string    `enum:",marketing,utility,authentication" default:"" help:"marketing, utility or authentication. Default: the template's."`
-	Priority       int       `help:"Higher goes first on a shared number; equal ones take turns."`
-	At             time.Time `placeholder:"TIME" help:"Start then, as 2026-12-01T09:00:00+01:00."`
-	ExpireAt       time.Time `placeholder:"TIME" help:"Send nothing from then on."`
-	Start          bool      `help:"Start once the file is in."`
-	OnUnknown      string    `enum:"fail,resend,hold" default:"fail" help:"When nobody knows whether a message went out: fail (never twice), resend (at least once) or hold."`
-	MaxAttempts    int       `default:"5" help:"Calls per recipient at most."`
-	NoVerify       bool      `help:"Do not ask Meta about the template."`
+	Name           string   `arg:"" help:"The campaign's name: its handle in every other command."`
+	Template       string   `required:"" help:"Name of the approved template."`
+	Language       string   `required:"" help:"The template's language code, for example en_US."`
+	Number         []string `required:"" placeholder:"ID" help:"Numbers that send it (phone_number_id); they share its people."`
+	CSV            string   `name:"csv" required:"" type:"existingfile" placeholder:"FILE" help:"The audience: a CSV with a header row."`
+	PhoneColumn    string   `default:"phone" help:"Column with the phone numbers."`
+	DefaultCountry string   `placeholder:"CC" help:"Country of numbers without a country code, for example BR."`
+	Param          []string `sep:"none" placeholder:"PLACE=COLUMN" help:"Fill a template parameter from a column (body.1=first_name), or for everyone alike (header.image:=https://…). Without any, columns named like the parameters are used."`
+	Category       string   `enum:",marketing,utility,authentication" default:"" help:"marketing, utility or authentication. Default: the template's."`
+	Priority       int      `help:"Higher goes first on a shared number; equal ones take turns."`
+	At             moment   `placeholder:"TIME" help:"Start then, as 2026-12-01T09:00:00+01:00."`
+	ExpireAt       moment   `placeholder:"TIME" help:"Send nothing from then on."`
+	Encoding       string   `placeholder:"NAME" help:"The file's encoding, for example windows-1250. Default: UTF-8, UTF-16 and Latin-1 are told apart."`
+	Start          bool     `help:"Start once the file is in."`
+	OnUnknown      string   `enum:"fail,resend,hold" default:"fail" help:"When nobody knows whether a message went out: fail (never twice), resend (at least once) or hold."`
+	MaxAttempts    int      `default:"5" help:"Calls per recipient at most."`
+	NoVerify       bool     `help:"Do not ask Meta about the template."`
 }
 
 // Help shows an example.
@@ -46,6 +48,9 @@ An import that was cut short goes on when the same command is given again.`
 }
 
 func (c campaignCreateCmd) Run(ctx context.Context, s *session) error {
+	if err := errors.Join(c.At.ahead("--at"), c.ExpireAt.ahead("--expire-at")); err != nil {
+		return err
+	}
 	columns, params, err := c.bind()
 	if err != nil {
 		return err
@@ -58,6 +63,7 @@ func (c campaignCreateCmd) Run(ctx context.Context, s *session) error {
 		if spec.Columns, spec.Template.Params, err = usedColumns(columns, spec.Template.Params); err != nil {
 			return err
 		}
+		printBindings(s.std.err, spec)
 		campaign, err := createOrResume(ctx, db.Store, spec)
 		if err != nil {
 			return err
@@ -67,6 +73,9 @@ func (c campaignCreateCmd) Run(ctx context.Context, s *session) error {
 		}
 		if _, err := fmt.Fprintln(s.std.out, campaign.ID); err != nil {
 			return err
+		}
+		if campaign.Import.Accepted == 0 {
+			return fmt.Errorf("campaign %s has no recipients: every row was rejected; mend the file, weir campaign drop %s and create it anew", campaign.Name, shellWord(campaign.Name))
 		}
 		if c.Start || !c.At.IsZero() {
 			return s.start(ctx, db, campaign, c.At.IsZero())
@@ -78,7 +87,7 @@ func (c campaignCreateCmd) Run(ctx context.Context, s *session) error {
 // spec is the campaign as asked for, checked against the template at Meta.
 func (c campaignCreateCmd) spec(ctx context.Context, s *session, db *database, params []engine.Param) (store.CampaignSpec, error) {
 	spec := store.CampaignSpec{
-		Name: c.Name, Priority: c.Priority, StartAt: c.At, ExpireAt: c.ExpireAt,
+		Name: c.Name, Priority: c.Priority, StartAt: c.At.Time, ExpireAt: c.ExpireAt.Time,
 		OnUnknown: engine.OnUnknown(c.OnUnknown), MaxAttempts: c.MaxAttempts,
 		Template: engine.Template{Name: c.Template, Language: c.Language, Category: engine.Category(c.Category), Params: params},
 	}
@@ -96,6 +105,23 @@ func (c campaignCreateCmd) spec(ctx context.Context, s *session, db *database, p
 	check := templateCheck{client: client, store: db.Store, warn: s.std.err, spare: len(c.Param) == 0}
 	spec.Template, err = check.run(ctx, spec)
 	return spec, err
+}
+
+// printBindings says which parameter will be filled from where: the moment to
+// notice that the wrong column is meant.
+func printBindings(w io.Writer, spec store.CampaignSpec) {
+	var bindings []string
+	for _, p := range spec.Template.Params {
+		from := fmt.Sprintf("%q for everyone", p.Literal)
+		if p.Column >= 0 {
+			from = "column " + spec.Columns[p.Column]
+		}
+		bindings = append(bindings, p.Target+" = "+from)
+	}
+	if bindings == nil {
+		bindings = []string{"no parameters"}
+	}
+	_, _ = fmt.Fprintf(w, "template %s/%s: %s\n", spec.Template.Name, spec.Template.Language, strings.Join(bindings, ", "))
 }
 
 // createOrResume makes the campaign, or finds the one of this name whose
@@ -164,7 +190,7 @@ func (c campaignCreateCmd) bind() (columns []string, params []engine.Param, err 
 		return nil, nil, fmt.Errorf("open audience: %w", err)
 	}
 	defer file.Close()
-	head, err := audience.Open(file, audience.Options{PhoneColumn: c.PhoneColumn, DefaultCountry: c.DefaultCountry})
+	head, err := audience.Open(file, audience.Options{PhoneColumn: c.PhoneColumn, DefaultCountry: c.DefaultCountry, Encoding: c.Encoding})
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", c.CSV, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -53,8 +52,6 @@ func (c demoCmd) Run(ctx context.Context, s *session) (err error) {
 	if !c.Keep {
 		defer os.RemoveAll(dir)
 	}
-	// Only warnings: the demo says itself what happens.
-	s.log = slog.New(slog.NewTextHandler(s.std.err, &slog.HandlerOptions{Level: max(s.LogLevel, slog.LevelWarn)}))
 	say(s.std, "starting a private Postgres")
 	url, local, err := s.demoPostgres(ctx)
 	if err != nil {

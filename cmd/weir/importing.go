@@ -29,7 +29,7 @@ func (c campaignCreateCmd) importFile(ctx context.Context, s *session, db *datab
 	defer file.Close()
 	whole := sha256.New()
 	contacts, err := audience.Open(io.TeeReader(file, whole), audience.Options{
-		PhoneColumn: c.PhoneColumn, DefaultCountry: c.DefaultCountry, Params: campaign.Columns,
+		PhoneColumn: c.PhoneColumn, DefaultCountry: c.DefaultCountry, Params: campaign.Columns, Encoding: c.Encoding,
 	})
 	if err != nil {
 		return campaign, fmt.Errorf("read %s: %w", c.CSV, err)
@@ -44,14 +44,26 @@ func (c campaignCreateCmd) importFile(ctx context.Context, s *session, db *datab
 	bar := newImportBar(s.std.err, src.Size, contacts)
 	got, err := db.Import(ctx, campaign.ID, src, store.ImportOptions{Committed: bar.committed})
 	bar.done()
-	if errors.Is(err, store.ErrRefused) {
-		return campaign, fmt.Errorf("%w (another --phone-column or --default-country reads a file as another one)", err)
-	}
 	if err != nil {
-		return campaign, fmt.Errorf("%w (nothing is lost: give the same command again to go on, or weir campaign drop %s)", err, campaign.Name)
+		return campaign, importFailed(err, campaign.Name)
 	}
 	printImported(s.std.err, got, rejects, c.DefaultCountry)
 	return db.FindCampaign(ctx, strconv.FormatInt(campaign.ID, 10))
+}
+
+// importFailed adds the next step, which is not the same for every failure.
+func importFailed(err error, name string) error {
+	name = shellWord(name)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("the import was stopped; what was read so far is kept: give the same command again to go on, or weir campaign drop %s", name)
+	case errors.Is(err, store.ErrRefused):
+		return fmt.Errorf("%w (another --phone-column, --default-country or --encoding reads a file as another one)", err)
+	case errors.Is(err, audience.ErrOpenQuote):
+		return fmt.Errorf("%w: mend the file, weir campaign drop %s, and create it anew", err, name)
+	default:
+		return fmt.Errorf("%w (nothing is lost: give the same command again to go on, or weir campaign drop %s)", err, name)
+	}
 }
 
 // importRows turns contacts into rows of an import; refused ones are written
@@ -82,7 +94,7 @@ func (c campaignCreateCmd) source(f *os.File) (store.ImportSource, error) {
 		return store.ImportSource{}, fmt.Errorf("look at audience: %w", err)
 	}
 	head := sha256.New()
-	_, _ = fmt.Fprintf(head, "%q %q\n", strings.ToLower(c.PhoneColumn), strings.ToUpper(c.DefaultCountry))
+	_, _ = fmt.Fprintf(head, "%q %q\n", strings.ToLower(c.PhoneColumn), strings.ToUpper(c.DefaultCountry)+" "+strings.ToLower(c.Encoding))
 	if _, err := io.Copy(head, io.NewSectionReader(f, 0, 1<<20)); err != nil {
 		return store.ImportSource{}, fmt.Errorf("read audience: %w", err)
 	}

@@ -60,9 +60,9 @@ type cli struct {
 
 // globals are the flags of every command.
 type globals struct {
-	DatabaseURL string     `env:"WEIR_DATABASE_URL" placeholder:"URL" help:"Postgres to use. Unset: a private one in the user's data directory."`
-	DataDir     string     `env:"WEIR_DATA_DIR" type:"path" placeholder:"DIR" help:"Where the private Postgres keeps its data."`
-	LogLevel    slog.Level `env:"WEIR_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	DatabaseURL string      `env:"WEIR_DATABASE_URL" placeholder:"URL" help:"Postgres to use. Unset: a private one in the user's data directory."`
+	DataDir     string      `env:"WEIR_DATA_DIR" type:"path" placeholder:"DIR" help:"Where the private Postgres keeps its data."`
+	LogLevel    *slog.Level `env:"WEIR_LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info for serve and sim, else warn."`
 }
 
 func run(ctx context.Context, args []string, std streams) (code int) {
@@ -85,8 +85,22 @@ func run(ctx context.Context, args []string, std streams) (code int) {
 		_, _ = fmt.Fprintf(std.err, "weir: %v\nRun `weir --help` for the commands.\n", err)
 		return exitUsage
 	}
-	log := slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: c.LogLevel}))
-	return report(std.err, parsed.Run(&session{globals: c.globals, std: std, log: log}))
+	s := &session{globals: c.globals, std: std}
+	s.log = slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: s.logLevel(parsed.Command())}))
+	return report(std.err, parsed.Run(s))
+}
+
+// logLevel keeps commands that end by themselves to warnings: what they have to
+// say they print.
+func (g globals) logLevel(command string) slog.Level {
+	switch {
+	case g.LogLevel != nil:
+		return *g.LogLevel
+	case command == "serve" || command == "sim":
+		return slog.LevelInfo
+	default:
+		return slog.LevelWarn
+	}
 }
 
 // usageError is a mistake in how a command was called.

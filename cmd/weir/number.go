@@ -91,7 +91,8 @@ type numberSetCmd struct {
 	Headroom  *float64 `help:"Share of the limit left free."`
 	Burst     *int     `help:"Messages that may go at once after a lull."`
 	TokenFile *string  `type:"path" help:"File with this number's own access token; empty: the one for all."`
-	Enable    bool     `help:"Let a number that was stopped send again."`
+	Enable    bool     `help:"Let a number that was stopped send again." xor:"able"`
+	Disable   bool     `help:"Stop a number: nothing more is claimed for it." xor:"able"`
 }
 
 // Help shows an example.
@@ -99,8 +100,8 @@ func (numberSetCmd) Help() string { return "  weir number set 106540352242922 --
 
 func (c numberSetCmd) Run(ctx context.Context, s *session) error {
 	change := store.NumberChange{Limit: c.Limit, Headroom: c.Headroom, Burst: c.Burst, TokenFile: c.TokenFile}
-	if change == (store.NumberChange{}) && !c.Enable {
-		return usagef("number set needs something to change: --limit, --headroom, --burst, --token-file or --enable")
+	if change == (store.NumberChange{}) && !c.Enable && !c.Disable {
+		return usagef("number set needs something to change: --limit, --headroom, --burst, --token-file, --enable or --disable")
 	}
 	return s.with(ctx, func(db *database) error {
 		if err := db.SetNumber(ctx, c.ID, change); err != nil {
@@ -108,6 +109,11 @@ func (c numberSetCmd) Run(ctx context.Context, s *session) error {
 		}
 		if c.Enable {
 			if err := db.EnableNumber(ctx, c.ID); err != nil {
+				return err
+			}
+		}
+		if c.Disable {
+			if err := db.DisableNumber(ctx, c.ID, "by the operator"); err != nil {
 				return err
 			}
 		}

@@ -64,6 +64,15 @@ func group(n int64) string {
 	return b.String()
 }
 
+// shellWord is a name as it can be pasted into a shell.
+func shellWord(s string) string {
+	plain := func(r rune) bool { return r > ' ' && !strings.ContainsRune("'\"\\$`!*?;&|<>(){}[]~#", r) }
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // stamp is a time for people and scripts alike; "" for none.
 func stamp(t time.Time) string {
 	if t.IsZero() {

@@ -98,6 +98,9 @@ func (p *progress) lines(now time.Time) []string {
 	for _, n := range p.paces {
 		lines = append(lines, p.pace(n))
 	}
+	if n := p.counts[engine.Unknown]; n > 0 {
+		lines = append(lines, fmt.Sprintf("unknown    %s wait for their status webhooks; those never heard of end by --on-unknown %s", group(int64(n)), c.OnUnknown))
+	}
 	return append(lines, p.errorLines()...)
 }
 
@@ -109,8 +112,8 @@ func (p *progress) bar() string {
 	}
 	full := int(share * width)
 	line := fmt.Sprintf("progress   %s%s %5.1f %%  %s of %s", strings.Repeat("█", full), strings.Repeat("░", width-full), share*100, group(p.settled()), group(p.total()))
-	if p.campaign.State == store.Running && p.settled() < p.total() {
-		line += "  " + p.eta().String() + " left at the configured rate"
+	if eta := p.eta(); p.campaign.State == store.Running && eta > 0 {
+		line += "  " + eta.String() + " left at the configured rate"
 	}
 	return line
 }
@@ -132,7 +135,7 @@ func (p *progress) pace(n store.NumberPace) string {
 	}
 	switch {
 	case !n.Enabled:
-		line += "  stopped: " + n.StopReason
+		line += "  stopped: " + n.StopReason + " (mend that, then weir number set " + n.ID + " --enable)"
 	case n.Paused > 0:
 		line += "  paused for " + n.Paused.Round(time.Second).String()
 	case p.campaign.State == store.Running && !n.Owned:

@@ -46,6 +46,12 @@ func (c serveCmd) Run(ctx context.Context, s *session) error {
 	if len(c.AppSecret) == 0 && !c.NoWebhooks {
 		return usagef("serve needs WEIR_APP_SECRET to trust webhooks (Meta's app dashboard: Settings, Basic); a node that receives none says --no-webhooks")
 	}
+	if c.AccessToken == "" && c.AccessTokenFile == "" {
+		s.log.WarnContext(ctx, "no WEIR_ACCESS_TOKEN and no WEIR_ACCESS_TOKEN_FILE: only numbers with a --token-file of their own can send")
+	}
+	if c.VerifyToken == "" && !c.NoWebhooks {
+		s.log.WarnContext(ctx, "no WEIR_VERIFY_TOKEN: Meta's subscription handshake will be refused")
+	}
 	return s.with(ctx, func(db *database) error {
 		n, err := c.node(ctx, db, s.log)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,7 @@ type simCmd struct {
 	VerifyToken string        `env:"WEIR_VERIFY_TOKEN" help:"Performs the subscription handshake first."`
 	Throughput  int           `default:"80" help:"Messages per second each number may send, both directions."`
 	Number      []string      `placeholder:"ID" help:"Known numbers. None: every number id is accepted."`
+	Templates   string        `type:"existingfile" placeholder:"FILE" help:"Templates to check messages against, as Meta's GET message_templates returns them. None: every template is accepted."`
 	Latency     time.Duration `default:"150ms" help:"Time from a request to its answer, give or take a third."`
 	ReadShare   float64       `default:"0.6" help:"Share of delivered messages that are read (0 to 1)."`
 	FailShare   float64       `default:"0.01" help:"Share of messages that are accepted and then fail with 131026 (0 to 1)."`
@@ -32,7 +34,14 @@ func (simCmd) Help() string {
 
   weir sim --webhook-url http://127.0.0.1:8080/webhooks/whatsapp --app-secret s3cret --verify-token hello
 
-What it saw is at /sim/summary and /sim/ledger; POST /sim/behavior makes it misbehave.`
+What it saw is at /sim/summary and /sim/ledger. It can be made to misbehave, and
+to behave again:
+
+  curl -d '{"kind":"throttle","duration":"10s"}' http://127.0.0.1:9400/sim/behavior
+  curl -X DELETE http://127.0.0.1:9400/sim/behavior
+
+Kinds: outage, error (with "code"), throttle, hang, reset, slow, garbage, fail,
+hold, token_revoked, template_status, webhook_blackout, webhook_drop and more.`
 }
 
 func (c simCmd) Run(ctx context.Context, s *session) error {
@@ -48,6 +57,13 @@ func (c simCmd) Run(ctx context.Context, s *session) error {
 	for _, id := range c.Number {
 		opts.Numbers = append(opts.Numbers, sim.Number{ID: id, Throughput: c.Throughput})
 	}
+	if c.Templates != "" {
+		templates, err := readTemplates(c.Templates)
+		if err != nil {
+			return err
+		}
+		opts.Templates = templates
+	}
 	platform, err := sim.New(opts)
 	if err != nil {
 		return err
@@ -58,6 +74,15 @@ func (c simCmd) Run(ctx context.Context, s *session) error {
 	}
 	_, _ = fmt.Fprintf(s.std.err, "simulated Cloud API on http://%s (summary at /sim/summary)\n", l.Addr())
 	return serveSim(ctx, platform, l)
+}
+
+func readTemplates(path string) ([]sim.Template, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open templates: %w", err)
+	}
+	defer f.Close()
+	return sim.ParseTemplates(f)
 }
 
 // serveSim runs a simulator on l until ctx ends.

@@ -65,7 +65,11 @@ func printVerification(w io.Writer, v store.Verification) {
 		if !c.OK {
 			mark = "BROKEN"
 		}
-		_, _ = fmt.Fprintf(w, "%s  %s  (%s of %s)\n", mark, c.Says, group(c.Found), group(c.Want))
+		found := group(c.Found) + " of " + group(c.Want)
+		if c.Want == 0 {
+			found = "exceptions: " + group(c.Found)
+		}
+		_, _ = fmt.Fprintf(w, "%s  %s  (%s)\n", mark, c.Says, found)
 		if !c.OK {
 			_, _ = fmt.Fprintf(w, "        %s\n", c.Hint)
 		}

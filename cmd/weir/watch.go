@@ -30,10 +30,14 @@ func (c campaignWatchCmd) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		if end != store.Finished {
+		switch end {
+		case store.Finished:
+			return nil
+		case store.Draft:
+			return fmt.Errorf("it has not been started: weir campaign start %s", shellWord(c.Name))
+		default:
 			return errSilent // the last look says why
 		}
-		return nil
 	})
 }
 
@@ -81,7 +85,7 @@ type screen struct {
 func (s *screen) draw(p *progress, last bool) {
 	lines := p.lines(p.at)
 	if !s.live && !last {
-		_, _ = fmt.Fprintf(s.w, "%s  %s  %s\n", p.at.Format(time.TimeOnly), strings.TrimPrefix(p.bar(), "progress   "), p.statuses())
+		_, _ = fmt.Fprintf(s.w, "%s  %s  %s  %s\n", p.at.Format(time.TimeOnly), p.campaign.State, strings.TrimPrefix(p.bar(), "progress   "), p.statuses())
 		return
 	}
 	if s.drawn > 0 {

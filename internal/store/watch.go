@@ -67,3 +67,30 @@ func (s *Store) SetStart(ctx context.Context, campaign int64, at time.Time) erro
 	}
 	return nil
 }
+
+// PauseCampaign stops a running or scheduled campaign: nothing is claimed from
+// its commit on; what lanes hold already, at most T_claim of work, may still go
+// out. StartCampaign goes on with it. It answers ErrRefused in other states.
+func (s *Store) PauseCampaign(ctx context.Context, campaign int64) error {
+	n, err := s.q.PauseCampaign(ctx, s.pool, campaign)
+	if err != nil {
+		return fmt.Errorf("pause campaign: %w", err)
+	}
+	if n == 0 {
+		return refuse(ErrRefused, "only a running or scheduled campaign can be paused: campaign status shows what this one is")
+	}
+	return nil
+}
+
+// DisableNumber stops a number until EnableNumber, for a reason that its
+// operator will read. It answers ErrNotFound.
+func (s *Store) DisableNumber(ctx context.Context, id, reason string) error {
+	n, err := s.q.DisableNumber(ctx, s.pool, &db.DisableNumberParams{Number: id, Reason: reason})
+	if err != nil {
+		return fmt.Errorf("disable number: %w", err)
+	}
+	if n == 0 {
+		return noNumber(id)
+	}
+	return nil
+}

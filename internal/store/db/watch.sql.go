@@ -11,6 +11,37 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const disableNumber = `-- name: DisableNumber :execrows
+UPDATE numbers SET enabled = false, stop_reason = $1::text WHERE id = $2::text
+`
+
+type DisableNumberParams struct {
+	Reason string
+	Number string
+}
+
+func (q *Queries) DisableNumber(ctx context.Context, db DBTX, arg *DisableNumberParams) (int64, error) {
+	result, err := db.Exec(ctx, disableNumber, arg.Reason, arg.Number)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const pauseCampaign = `-- name: PauseCampaign :execrows
+UPDATE campaigns SET state = 'paused', state_reason = 'paused by the operator', control_version = control_version + 1
+WHERE id = $1::bigint AND state IN ('running', 'scheduled')
+`
+
+// The claim reads the state, so nothing is claimed from here on.
+func (q *Queries) PauseCampaign(ctx context.Context, db DBTX, campaign int64) (int64, error) {
+	result, err := db.Exec(ctx, pauseCampaign, campaign)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const runningCounts = `-- name: RunningCounts :many
 
 SELECT c.name, k.status::text AS status, sum(k.n)::bigint AS n
