@@ -205,6 +205,17 @@ func TestRule15_TheSecondAcceptanceIsADuplicateInEitherOrder(t *testing.T) {
 	l.recounted()
 }
 
+func TestRule15_AWebhookOfASecondMessageIsADuplicateToo(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	first, second := l.twice()
+	l.hear(first.ID, first.Claim, "wamid.1", engine.Sent)
+	l.hear(first.ID, second.Claim, "wamid.2", engine.Delivered)
+	l.want(first.ID, look{Status: "delivered", Claim: 2, Attempt: 2, Message: "wamid.1"})
+	l.wantAttempts(first.ID, attempt{Claim: 1}, attempt{Claim: 2, Message: "wamid.2"})
+	l.recounted()
+}
+
 func TestRule17_FailedIsFinalForItsMessage(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -67,14 +67,29 @@ func TestRule16_StatusesFindTheMessagesOfAttempts(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	first, second := l.twice()
-	l.record(first, accept("wamid.1"))
 	l.record(second, accept("wamid.2"))
+	l.record(first, accept("wamid.1")) // a duplicate: only attempts has its id
 	phone := first.Phone[1:]
-	l.apply1(strange(phone, "wamid.1", engine.Failed))
+	if got := l.apply1(strange(phone, "wamid.1", engine.Failed)); got != matched {
+		t.Errorf("a duplicate's status: %+v", got)
+	}
 	l.want(first.ID, look{Status: "accepted", Claim: 2, Attempt: 2, Message: "wamid.2"})
-	l.wantAttempts(first.ID, attempt{Claim: 1, Message: "wamid.1", Failed: true}, attempt{Claim: 2, Message: "wamid.2"})
+	l.wantAttempts(first.ID, attempt{Claim: 1, Message: "wamid.1", Failed: true})
 	l.apply1(strange(phone, "wamid.2", engine.Delivered))
 	l.want(first.ID, look{Status: "delivered", Claim: 2, Attempt: 2, Message: "wamid.2"})
+}
+
+// A row may show the message of an older claim while its current one is a
+// duplicate: neither may be taken for the other.
+func TestRule16_AnOlderClaimsMessageFindsItsClaim(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	first, second := l.twice()
+	l.record(first, accept("wamid.1"))
+	l.record(second, accept("wamid.2"))
+	l.apply1(strange(first.Phone[1:], "wamid.1", engine.Failed))
+	l.want(first.ID, look{Status: "accepted", Claim: 2, Attempt: 2, Message: "wamid.2"})
+	l.wantAttempts(first.ID, attempt{Claim: 1, Message: "wamid.1", Failed: true}, attempt{Claim: 2, Message: "wamid.2"})
 }
 
 // A row may come after its status: an id of ours that is not there is kept too.
