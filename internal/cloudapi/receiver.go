@@ -1,7 +1,6 @@
 package cloudapi
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/subtle"
@@ -32,7 +31,7 @@ type ReceiverOptions struct {
 	CallbackKey []byte   // the Client's
 
 	MaxBody       int64         // bytes of one body; default 4 MiB (Meta sends up to 3 MB)
-	MaxBytes      int64         // bytes of all bodies at once; default 64 MiB, at least MaxBody
+	MaxBytes      int64         // bytes of all bodies at once, counted as they arrive; default 64 MiB, at least MaxBody
 	ReadTimeout   time.Duration // to receive a body; default 10 s
 	CommitTimeout time.Duration // to store it; default 5 s
 
@@ -157,41 +156,39 @@ func (rc *Receiver) deliver(w http.ResponseWriter, r *http.Request, now time.Tim
 	if !ok { // a stranger, who gets no room
 		return answer(w, http.StatusUnauthorized, resultSignature)
 	}
-	size := r.ContentLength
-	if size > rc.options.MaxBody {
-		return answer(w, http.StatusRequestEntityTooLarge, resultLarge)
-	}
-	if size < 0 { // chunked: it may become as large as allowed
-		size = rc.options.MaxBody
-	}
-	if !rc.room.TryAcquire(size) {
-		return answer(w, http.StatusServiceUnavailable, resultBusy)
-	}
-	defer rc.room.Release(size)
-	body, status, res := rc.readBody(w, r)
-	if status != http.StatusOK {
+	in := intake{room: rc.room}
+	defer in.leave()
+	if status, res := rc.take(&in, w, r); status != http.StatusOK {
 		return answer(w, status, res)
 	}
-	if !rc.verifier.verify(sum, body) {
+	if !rc.verifier.verify(sum, in.body) {
 		return answer(w, http.StatusUnauthorized, resultSignature)
 	}
-	d := rc.decoder.decode(body, now)
-	status, res = rc.store(r.Context(), d)
+	d := rc.decoder.decode(in.body, now)
+	status, res := rc.store(r.Context(), d)
 	return answer(w, status, res)
 }
 
-func (rc *Receiver) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, result) {
-	var body bytes.Buffer
-	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, rc.options.MaxBody))
+// take reads the body; its status is 200 when all of it is there.
+func (rc *Receiver) take(in *intake, w http.ResponseWriter, r *http.Request) (int, result) {
+	limit := rc.options.MaxBody
+	if r.ContentLength > limit {
+		return http.StatusRequestEntityTooLarge, resultLarge
+	}
+	if r.ContentLength >= 0 { // else chunked: it may become as large as allowed
+		limit = r.ContentLength
+	}
+	err := in.fill(w, r.Body, limit)
 	var large *http.MaxBytesError
 	switch {
+	case errors.Is(err, errNoRoom):
+		return http.StatusServiceUnavailable, resultBusy
 	case errors.As(err, &large):
-		return nil, http.StatusRequestEntityTooLarge, resultLarge
+		return http.StatusRequestEntityTooLarge, resultLarge
 	case err != nil:
-		return nil, http.StatusBadRequest, resultBroken
+		return http.StatusBadRequest, resultBroken
 	}
-	return body.Bytes(), http.StatusOK, resultStored
+	return http.StatusOK, resultStored
 }
 
 func (rc *Receiver) store(ctx context.Context, d delivery) (int, result) {

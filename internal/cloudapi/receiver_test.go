@@ -8,14 +8,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -101,55 +99,81 @@ func statusBody(status string, id CallbackID) []byte {
 		`"pricing":{"billable":true,"pricing_model":"PMP","type":"regular","category":"marketing"}}]},"field":"messages"}]}]}`)
 }
 
+// tryDeliver is one POST and what becomes of it.
+type tryDeliver struct {
+	body       []byte
+	signatures []string
+	options    func(*ReceiverOptions)
+	err        error // of the store
+	want       int
+	result     result
+}
+
 func TestDeliver(t *testing.T) {
 	t.Parallel()
 	body := statusBody("delivered", CallbackID{Recipient: 42, Claim: 3})
+	good := []string{sign(testSecret, body)}
+	size := func(n int) func(*ReceiverOptions) {
+		return func(o *ReceiverOptions) { o.MaxBody, o.MaxBytes = int64(n), int64(n) }
+	}
+	for name, tc := range map[string]tryDeliver{
+		"good":                {body: body, signatures: good, want: 200, result: resultStored},
+		"new secret of two":   {body: body, signatures: []string{sign(newSecret, body)}, options: twoSecrets, want: 200, result: resultStored},
+		"old secret of two":   {body: body, signatures: good, options: twoSecrets, want: 200, result: resultStored},
+		"too large":           {body: body, signatures: good, options: size(len(body) - 1), want: 413, result: resultLarge},
+		"as large as allowed": {body: body, signatures: good, options: size(len(body)), want: 200, result: resultStored},
+		"queue full":          {body: body, signatures: good, err: fmt.Errorf("submit: %w", engine.ErrBusy), want: 503, result: resultBusy},
+		"store fails":         {body: body, signatures: good, err: errors.New("disk full"), want: 503, result: resultFailed},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); tc.run(t) })
+	}
+	for raw, tc := range map[string]tryDeliver{
+		"{":  {want: 200, result: resultUnread},
+		"{}": {want: 200, result: resultStored},
+		"[":  {err: engine.ErrBusy, want: 503, result: resultBusy},
+	} {
+		tc.body, tc.signatures = []byte(raw), []string{sign(testSecret, []byte(raw))}
+		t.Run("signed "+raw, func(t *testing.T) { t.Parallel(); tc.run(t) })
+	}
+}
+
+func TestUnsignedIsNotStored(t *testing.T) {
+	t.Parallel()
+	body := statusBody("delivered", CallbackID{Recipient: 42, Claim: 3})
 	good := sign(testSecret, body)
-	for name, tc := range map[string]struct {
-		body       []byte
-		signatures []string
-		options    func(*ReceiverOptions)
-		err        error
-		want       int
-		result     result
-	}{
-		"good":                     {body: body, signatures: []string{good}, want: 200, result: resultStored},
-		"new secret of two":        {body: body, signatures: []string{sign(newSecret, body)}, options: twoSecrets, want: 200, result: resultStored},
-		"old secret of two":        {body: body, signatures: []string{good}, options: twoSecrets, want: 200, result: resultStored},
-		"no signature":             {body: body, want: 401, result: resultSignature},
-		"another secret":           {body: body, signatures: []string{sign(newSecret, body)}, want: 401, result: resultSignature},
-		"two signatures":           {body: body, signatures: []string{good, good}, want: 401, result: resultSignature},
-		"no prefix":                {body: body, signatures: []string{strings.TrimPrefix(good, "sha256=")}, want: 401, result: resultSignature},
-		"half a signature":         {body: body, signatures: []string{good[:40]}, want: 401, result: resultSignature},
-		"empty signature":          {body: body, signatures: []string{"sha256="}, want: 401, result: resultSignature},
-		"not hex":                  {body: body, signatures: []string{"sha256=" + strings.Repeat("zz", 32)}, want: 401, result: resultSignature},
-		"body rewritten":           {body: append([]byte(" "), body...), signatures: []string{good}, want: 401, result: resultSignature},
-		"too large":                {body: body, signatures: []string{good}, options: func(o *ReceiverOptions) { o.MaxBody = int64(len(body)) - 1 }, want: 413, result: resultLarge},
-		"as large as allowed":      {body: body, signatures: []string{good}, options: func(o *ReceiverOptions) { o.MaxBody = int64(len(body)) }, want: 200, result: resultStored},
-		"queue full":               {body: body, signatures: []string{good}, err: fmt.Errorf("submit: %w", engine.ErrBusy), want: 503, result: resultBusy},
-		"store fails":              {body: body, signatures: []string{good}, err: errors.New("disk full"), want: 503, result: resultFailed},
-		"signed, not JSON":         {body: []byte("{"), signatures: []string{sign(testSecret, []byte("{"))}, want: 200, result: resultUnread},
-		"signed, nothing in it":    {body: []byte("{}"), signatures: []string{sign(testSecret, []byte("{}"))}, want: 200, result: resultStored},
-		"unreadable and not saved": {body: []byte("{"), signatures: []string{sign(testSecret, []byte("{"))}, err: engine.ErrBusy, want: 503, result: resultBusy},
+	for name, signatures := range map[string][]string{
+		"no signature":     nil,
+		"another secret":   {sign(newSecret, body)},
+		"two signatures":   {good, good},
+		"no prefix":        {strings.TrimPrefix(good, "sha256=")},
+		"half a signature": {good[:40]},
+		"empty signature":  {"sha256="},
+		"not hex":          {"sha256=" + strings.Repeat("zz", 32)},
+		"body rewritten":   {sign(testSecret, append([]byte(" "), body...))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sink := &memory{err: tc.err}
-			rc := newTestReceiver(t, sink, tc.options)
-			w := post(rc, tc.body, tc.signatures...)
-			if w.Code != tc.want || w.Body.Len() != 0 {
-				t.Errorf("got %d %q, want %d", w.Code, w.Body, tc.want)
-			}
-			if tc.want != 200 && tc.want != 503 && sink.calls != 0 {
-				t.Error("something was stored")
-			}
-			if n := testutil.ToFloat64(rc.metrics.requests[tc.result]); n != 1 {
-				t.Errorf("result %s was counted %v times", tc.result, n)
-			}
-			if !rc.room.TryAcquire(rc.options.MaxBytes) {
-				t.Error("room was not given back")
-			}
+			tryDeliver{body: body, signatures: signatures, want: 401, result: resultSignature}.run(t)
 		})
+	}
+}
+
+func (tc tryDeliver) run(t *testing.T) {
+	t.Helper()
+	sink := &memory{err: tc.err}
+	rc := newTestReceiver(t, sink, tc.options)
+	w := post(rc, tc.body, tc.signatures...)
+	if w.Code != tc.want || w.Body.Len() != 0 {
+		t.Errorf("got %d %q, want %d", w.Code, w.Body, tc.want)
+	}
+	if tc.want != 200 && tc.want != 503 && sink.calls != 0 {
+		t.Error("something was stored")
+	}
+	if n := testutil.ToFloat64(rc.metrics.requests[tc.result]); n != 1 {
+		t.Errorf("result %s was counted %v times", tc.result, n)
+	}
+	if !rc.room.TryAcquire(rc.options.MaxBytes) {
+		t.Error("room was not given back")
 	}
 }
 
@@ -166,45 +190,6 @@ func TestSignatureIsOverRawBytes(t *testing.T) {
 		if w := post(newTestReceiver(t, &memory{}, nil), []byte(body), sign(testSecret, []byte(body))); w.Code != 200 {
 			t.Errorf("%s: %d", body, w.Code)
 		}
-	}
-}
-
-func TestChunkedBodies(t *testing.T) {
-	t.Parallel()
-	body := statusBody("read", CallbackID{Recipient: 1})
-	for name, tc := range map[string]struct {
-		body io.Reader
-		max  int64
-		want int
-	}{
-		"fits":       {iotest.OneByteReader(bytes.NewReader(body)), 0, 200},
-		"too large":  {iotest.OneByteReader(bytes.NewReader(body)), 100, 413},
-		"broken off": {io.MultiReader(bytes.NewReader(body[:50]), iotest.ErrReader(io.ErrUnexpectedEOF)), 0, 400},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			rc := newTestReceiver(t, &memory{}, func(o *ReceiverOptions) { o.MaxBody = tc.max })
-			r := httptest.NewRequest(http.MethodPost, "/", tc.body)
-			r.Header.Set("X-Hub-Signature-256", sign(testSecret, body))
-			w := httptest.NewRecorder()
-			rc.ServeHTTP(w, r)
-			if w.Code != tc.want {
-				t.Errorf("got %d, want %d", w.Code, tc.want)
-			}
-		})
-	}
-}
-
-func TestNoRoomForBodies(t *testing.T) {
-	t.Parallel()
-	rc := newTestReceiver(t, &memory{}, func(o *ReceiverOptions) { o.MaxBody, o.MaxBytes = 1000, 1000 })
-	body := bytes.Repeat([]byte(" "), 900)
-	if !rc.room.TryAcquire(101) {
-		t.Fatal("no room at the start")
-	}
-	w := post(rc, body, sign(testSecret, body))
-	if w.Code != 503 || w.Header().Get("Retry-After") == "" {
-		t.Errorf("got %d", w.Code)
 	}
 }
 
@@ -256,47 +241,5 @@ func TestDeliveredStatus(t *testing.T) {
 	}
 	if len(sink.events) != 0 {
 		t.Errorf("events: %v", sink.events)
-	}
-}
-
-// A body that trickles in loses its room; a commit that takes longer than a
-// body may is left alone.
-func TestReadTimeoutEndsWithTheBody(t *testing.T) {
-	t.Parallel()
-	ended := make(chan error, 1)
-	rc := newTestReceiver(t, &memory{}, func(o *ReceiverOptions) {
-		o.ReadTimeout, o.CommitTimeout = 20*time.Millisecond, 100*time.Millisecond
-		o.Submit = func(ctx context.Context, _ []engine.StatusUpdate, _ []engine.Event) error {
-			<-ctx.Done()
-			ended <- ctx.Err()
-			return ctx.Err()
-		}
-	})
-	s := serve(t, rc.ServeHTTP)
-	body := statusBody("read", CallbackID{Recipient: 1})
-	send := func(body io.Reader, size int64) int {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.ContentLength = size
-		r.Header.Set("X-Hub-Signature-256", sign(testSecret, statusBody("read", CallbackID{Recipient: 1})))
-		res, err := s.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		return res.StatusCode
-	}
-	if code := send(bytes.NewReader(body), int64(len(body))); code != 503 {
-		t.Errorf("slow commit: %d", code)
-	}
-	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the commit ended by %v", err)
-	}
-	hang, hold := io.Pipe()
-	defer hold.Close()
-	if code := send(hang, int64(len(body))); code != 400 {
-		t.Errorf("slow body: %d", code)
 	}
 }
