@@ -78,6 +78,23 @@
 // never decides by a count in memory what the database must hold, and never logs
 // a phone number, a message id or a token.
 //
+// # Limits
+//
+// Four things no sender of messages can promise, and neither does this one:
+//
+//   - A call whose answer was lost, and whose webhooks come back without our
+//     callback id, cannot be told from one that never arrived. Under the policy
+//     "fail" its row ends dead although the message may have been delivered.
+//   - A message that the platform called failed can be delivered after all. If
+//     its row was replayed in between, the person has it twice. "Never two
+//     accepts" therefore means: unless the platform said that the first failed,
+//     or an operator forced the replay.
+//   - An unknown is decided when its window ends. Evidence that comes later is
+//     recorded and counted, as a duplicate where the row was sent again, but it
+//     cannot undo the decision.
+//   - kill -9 loses the answers that were in memory. Their rows become unknown,
+//     and their webhooks settle them; until then nobody can say which were sent.
+//
 // # Decisions
 //
 // We claim for free senders only, because a row that waits in memory has been
@@ -96,7 +113,9 @@
 //
 // We stop a campaign for the claim batches up to the one in flight, not with a
 // flag, because a flag must be cleared when an operator resumes, and late answers
-// of the old batches must not stop it again.
+// of the old batches must not stop it again. Batches are numbered under the lock
+// that orders are given under, and none while an order waits to be written, so no
+// claim passes a stop.
 //
 // We let the writer's queue grow and bound the claims instead, because a sender
 // that blocks on a full queue holds a token's place and a drain could deadlock.

@@ -38,7 +38,7 @@ func orderDuringWork(t *testing.T, a Answer) {
 	var ordered bool
 	var passed, writes int
 	start := time.Now()
-	store.before = func(op string, _ any) error {
+	before := func(op string, _ any) error {
 		switch {
 		case op == "work" && !ordered && time.Since(start) > 10*time.Second:
 			ordered = true
@@ -52,6 +52,7 @@ func orderDuringWork(t *testing.T, a Answer) {
 		}
 		return nil
 	}
+	store.change(func() { store.before = before })
 	time.Sleep(20 * time.Second)
 	r.finish()
 	if !ordered || writes != 1 || passed > 0 {

@@ -1,114 +1,121 @@
 package engine
 
 import (
-	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// orphan leaves what a node killed with 20 claimed rows leaves, and returns
-// its lease.
-func orphan(t *testing.T, store *memory) LeaseID {
-	t.Helper()
-	grant, err := store.Acquire(t.Context(), Bid{Node: "dead", Seen: Candidate{Number: testNumber}, TTL: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := Ask{Lease: grant.Lease, Seq: 1, Free: 20, Slices: []Slice{{Campaign: 1, Share: 20}}}
-	if rows, err := store.Claim(t.Context(), ask); err != nil || len(rows) != 20 {
-		t.Fatalf("claimed %d rows, %v", len(rows), err)
-	}
-	return grant.Lease
-}
-
-// Postgres is away for a little more than a TTL before the first heartbeat,
-// and back before the second: the lease has run out when it is asked to reclaim
-// and lives again soon after. A reclaim that its fence refused must be repeated.
-func TestAReclaimThatWasRefusedIsRepeated(t *testing.T) {
+func TestACleanReleaseHandsOverInASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newMemory(time.Millisecond, number(100, 0.2))
-		store.campaign(1, 0, 1000)
-		dead := orphan(t, store)
-		var refused, claimed time.Time
-		store.before = func(op string, _ any) error {
-			n := store.numbers[testNumber]
-			lapsed := n.lease != dead && !time.Now().Before(n.expires)
-			switch {
-			case op == "reclaim" && refused.IsZero() && lapsed:
-				refused = time.Now()
-			case op == "reclaim" && refused.IsZero(), op == "heartbeat" && (refused.IsZero() || time.Since(refused) < 2*time.Second):
-				return errDown
-			case op == "claim" && claimed.IsZero():
-				claimed = time.Now()
-			}
-			return nil
-		}
-		log := &logbook{}
-		stop := startNode(t, Options{Store: store, Sender: &ledger{}, ID: "b", Logger: slog.New(slog.NewTextHandler(log, nil))})
-		time.Sleep(50 * time.Second)
+		store := newMemory(2*time.Millisecond, number(100, 0.2))
+		store.campaign(1, 0, 100_000)
+		api := &ledger{latency: 100 * time.Millisecond}
+		stopA := startNode(t, Options{Store: store, Sender: api, ID: "a"})
+		time.Sleep(5 * time.Second)
+		stopB := startNode(t, Options{Store: store, Sender: api, ID: "b"})
+		time.Sleep(15 * time.Second)
 		synctest.Wait()
-		if refused.IsZero() || claimed.Before(refused) || store.grants != 2 {
-			t.Fatalf("refused at %v, first claim at %v, %d grants:\n%s", refused, claimed, store.grants, log)
+		if store.grants != 1 {
+			t.Fatalf("%d grants while the owner lives", store.grants)
 		}
-		if n := store.counts(1); n[Unknown] != 20 || n[Sending] != 0 {
-			t.Errorf("with the lease held: %v, want the dead owner's 20 rows unknown", n)
+		stopping := time.Now()
+		stopA()
+		time.Sleep(5 * time.Second)
+		stopB()
+		calls := api.sends()
+		i := slices.IndexFunc(calls, func(c sent) bool { return c.at.After(stopping) })
+		if i < 0 || calls[i].at.Sub(calls[i-1].at) > 1100*time.Millisecond {
+			t.Fatalf("no owner sent for %v", calls[i].at.Sub(calls[i-1].at))
 		}
-		if !strings.Contains(log.String(), ErrNotReady.Error()) {
-			t.Errorf("the log does not say why it waits:\n%s", log)
+		t.Logf("handover: %v without a send", calls[i].at.Sub(calls[i-1].at))
+		if over := overshoot(instants(calls), 80, 1); over > 1e-6 {
+			t.Errorf("a window across the handover holds %.2f too many", over)
 		}
-		stop()
+		n := store.counts(1)
+		if n[Accepted] != len(calls) || n[Unknown]+n[Sending] != 0 || len(api.twice()) != 0 {
+			t.Errorf("%d calls, %v", len(calls), n)
+		}
 	})
 }
 
-// lazy is a store that every other heartbeat reaches late, though in time.
-type lazy struct {
-	*memory
-	beats int
-}
-
-func (l *lazy) Heartbeat(ctx context.Context, ttl time.Duration, ids []LeaseID) ([]LeaseID, error) {
-	if l.beats++; l.beats%2 == 0 {
-		pause(ctx, 900*time.Millisecond)
-	}
-	return l.memory.Heartbeat(ctx, ttl, ids)
-}
-
-// Nodes that wait beside a living owner have nothing to say.
-func TestAHealthyFleetIsNotCalledSilent(t *testing.T) {
+// A node that cannot reach Postgres stops by itself before another may
+// start; its answers are facts and are kept when it comes back.
+func TestAPartitionedOwnerStopsBeforeItsSuccessorStarts(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &lazy{memory: newMemory(time.Millisecond, number(10, 0.2))}
-		store.campaign(1, 0, 10_000)
-		stopOwner := startNode(t, Options{Store: store, Sender: &ledger{}, ID: "a"})
-		time.Sleep(time.Second)
-		log := &logbook{}
-		stopOther := startNode(t, Options{Store: store, Sender: &ledger{}, ID: "b", Logger: slog.New(slog.NewTextHandler(log, nil))})
-		time.Sleep(5 * time.Minute)
-		stopOther()
-		stopOwner()
-		if log.String() != "" {
-			t.Errorf("five minutes beside a living owner:\n%s", log)
-		}
-	})
+	for _, beats := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { partitionOwner(t, beats) })
+	}
 }
 
-// A lease that ran out before this node started is spoken of at first sight.
-func TestAnOldLeaseIsSpokenOfAtOnce(t *testing.T) {
+func partitionOwner(t *testing.T, beats bool) {
+	store := newMemory(2*time.Millisecond, number(100, 0.2))
+	store.slow = map[string]time.Duration{"heartbeat": 500 * time.Millisecond}
+	store.campaign(1, 0, 100_000)
+	apiA, apiB := &ledger{latency: 900 * time.Millisecond}, &ledger{latency: 100 * time.Millisecond}
+	viewA := &view{memory: store, beats: beats}
+	stopA := startNode(t, Options{Store: viewA, Sender: apiA, ID: "a"})
+	time.Sleep(5 * time.Second)
+	stopB := startNode(t, Options{Store: store, Sender: apiB, ID: "b"})
+	time.Sleep(20 * time.Second)
+	viewA.partition(true)
+	cut := time.Now()
+	time.Sleep(25 * time.Second)
+	synctest.Wait()
+	trusted := viewA.beat.Add(8 * time.Second)
+	viewA.partition(false)
+	time.Sleep(10 * time.Second)
+	stopA()
+	stopB()
+
+	lastA, firstB := last(apiA.sends()).at, apiB.sends()[0].at
+	t.Logf("cut: the owner sent for %v more, the successor began after %v", lastA.Sub(cut), firstB.Sub(cut))
+	if late := lastA.Sub(trusted); late >= 0 || (beats && late < -100*time.Millisecond) {
+		t.Errorf("the old owner's last call was %v after its trust ended", late)
+	}
+	if firstB.Sub(lastA) < 4*time.Second || firstB.Sub(cut) > 17*time.Second {
+		t.Errorf("first call of the new owner %v after the old one's last, %v after the cut", firstB.Sub(lastA), firstB.Sub(cut))
+	}
+	all := append(instants(apiA.sends()), instants(apiB.sends())...)
+	if over := overshoot(all, 80, 1); over > 1e-6 {
+		t.Errorf("a window across the takeover holds %.2f too many", over)
+	}
+	n := store.counts(1)
+	if n[Accepted] != len(all) || n[Sending] != 0 {
+		t.Errorf("%d calls, %v: answers of the old owner are lost", len(all), n)
+	}
+}
+
+// A lease that someone else holds ends the lane at the next heartbeat, and
+// calls under way are still recorded.
+func TestALostLeaseEndsItsLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory(time.Millisecond, number(100, 0.2))
-		store.campaign(1, 0, 100)
-		orphan(t, store)
-		time.Sleep(time.Hour)
+		store.campaign(1, 0, 10_000)
+		api := &ledger{latency: 3 * time.Second}
 		log := &logbook{}
-		stop := startNode(t, Options{Store: store, Sender: &ledger{}, ID: "b", Logger: slog.New(slog.NewTextHandler(log, nil))})
-		time.Sleep(time.Second)
-		if got := log.String(); strings.Count(got, "silent") != 1 || !strings.Contains(got, "holder=dead") || !strings.Contains(got, "wait=14s") {
-			t.Errorf("log after a second:\n%s", got)
+		stop := startNode(t, Options{Store: store, Sender: api, ID: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
+		time.Sleep(10 * time.Second)
+		store.mu.Lock()
+		n := store.numbers[testNumber]
+		n.lease, n.holder, n.expires = LeaseID{testNumber, "usurper"}, "x", time.Now().Add(time.Hour)
+		store.mu.Unlock()
+		stolen := time.Now()
+		time.Sleep(10 * time.Second)
+		if !strings.Contains(log.String(), `"lane ended"`) || !strings.Contains(log.String(), "lease lost") {
+			t.Errorf("the lane did not end:\n%s", log)
+		}
+		calls := api.sends()
+		if late := last(calls).at.Sub(stolen); late > 2100*time.Millisecond {
+			t.Errorf("a call %v after the lease was gone", late)
+		}
+		if n := store.counts(1); n[Accepted] != len(calls) || n[Sending] != 0 {
+			t.Errorf("%d calls, %v", len(calls), n)
 		}
 		stop()
 	})
