@@ -14,8 +14,8 @@ func (l *lab) statements(campaign, first int64) map[string]*spy {
 	var rows []engine.Recipient
 	var words []word
 	for i := range int64(500) {
-		rows = append(rows, engine.Recipient{ID: first + i*300, Campaign: campaign, Claim: 1})
-		words = append(words, word{row: rowClaim{first + i*300, 1}, update: engine.StatusUpdate{Status: engine.Sent, MessageID: message(first+i*300, 1)}})
+		rows = append(rows, engine.Recipient{ID: first + i*90, Campaign: campaign, Claim: 1})
+		words = append(words, word{row: rowClaim{first + i*90, 1}, update: engine.StatusUpdate{Status: engine.Sent, MessageID: message(first+i*90, 1)}})
 	}
 	spied := map[string]*spy{}
 	to := func(name string) *spy {
@@ -57,7 +57,7 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.exec(`ALTER TABLE recipients SET (autovacuum_enabled = false)`)
-	c, first := l.campaign(200_000)
+	c, first := l.campaign(50_000)
 	l.exec(`UPDATE recipients SET message_id = 'wamid' WHERE id % 1000 = 0`)
 	whole := regexp.MustCompile(`Seq Scan on (recipients|recipient_params)\b`)
 	for _, analyzed := range []bool{false, true} {

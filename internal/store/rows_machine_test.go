@@ -86,7 +86,9 @@ func newMachine(t *rapid.T, on *lab) *machine {
 		lab: l, t: t, cap: rapid.IntRange(1, 3).Draw(t, "cap"), booked: map[int64][]*call{},
 		policy: rapid.SampledFrom([]engine.OnUnknown{engine.UnknownFails, engine.UnknownResends, engine.UnknownHolds}).Draw(t, "policy"),
 	}
-	l.exec(`TRUNCATE claims, unknowns, attempts, webhook_events, recipients, recipient_params, campaigns CASCADE`)
+	for _, table := range []string{"claims", "unknowns", "attempts", "webhook_events", "recipients", "recipient_params", "campaign_counts", "campaign_numbers", "campaigns"} {
+		l.exec(`DELETE FROM ` + table) // a few rows: much faster than TRUNCATE
+	}
 	l.exec(`UPDATE number_leases SET released = true, ready_at = now()`)
 	l.exec(`UPDATE number_traffic SET heard_at = 'infinity'`) // webhooks are healthy
 	l.lease = l.acquire(labNumber)
