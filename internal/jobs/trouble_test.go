@@ -10,8 +10,8 @@ import (
 // TestOneCampaignsTroubleIsNotTheOthers: bad is tended first, and cannot start.
 func TestOneCampaignsTroubleIsNotTheOthers(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, time.Now().Add(time.Second))
-	s.start()
+	s := newStage(t, time.Time{})
+	s.exec(`UPDATE campaigns SET state = 'scheduled', start_at = now()`)
 	s.exec(`INSERT INTO campaigns (name, template, language, state, start_at) VALUES ('bad', 'hello', 'en_US', 'scheduled', now())`)
 	s.exec(`CREATE FUNCTION boom() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'boom'; END $$`)
 	s.exec(`CREATE TRIGGER boom BEFORE UPDATE ON campaigns FOR EACH ROW WHEN (OLD.name = 'bad') EXECUTE FUNCTION boom()`)
