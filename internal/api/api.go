@@ -1,24 +1,29 @@
 // Package api hides the HTTP that Weir serves to others: health for whoever
 // runs it, metrics for Prometheus, and the place where the webhook receiver
 // hangs. It promises that /readyz tells the truth about whether this node can
-// work, and never serves anything of a recipient's.
+// work, and never serves anything of a recipient's, nor to strangers what an
+// error says of the database.
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"time"
 )
 
-// Options of a Handler. Ready is asked at most for readyTimeout; nil is ready.
+// Options of a Handler. The zero value serves health alone.
 type Options struct {
 	Webhooks http.Handler // GET handshake and POST statuses at /webhooks/whatsapp
 	Metrics  http.Handler // at /metrics
-	Ready    func(ctx context.Context) error
+	// Ready says why this node cannot work; nil is ready. It has 2 s. Its error
+	// goes to the log: /readyz gives strangers a few fixed words, others when
+	// the error wraps ErrSchema.
+	Ready  func(ctx context.Context) error
+	Logger *slog.Logger // nil: silent
 }
-
-const readyTimeout = 2 * time.Second
 
 // Handler routes /webhooks/whatsapp, /metrics, /healthz and /readyz.
 func Handler(opts Options) http.Handler {
@@ -32,17 +37,7 @@ func Handler(opts Options) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
-		if opts.Ready != nil {
-			if err := opts.Ready(ctx); err != nil {
-				answer(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": err.Error()})
-				return
-			}
-		}
-		answer(w, http.StatusOK, map[string]string{"status": "ready"})
-	})
+	mux.Handle("GET /readyz", &readiness{ask: opts.Ready, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))})
 	return mux
 }
 
