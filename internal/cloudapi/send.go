@@ -17,7 +17,8 @@ var _ engine.Sender = (*Client)(nil)
 // Release means that no byte of it was written, with ScopeApp when this node
 // could not reach the platform and ScopeRecipient when it was not allowed to
 // try. Reconcile means that it was written, even in part, and that no answer
-// could be read.
+// could be read. Fail is always the platform's word: a message that cannot be
+// written stops its campaign instead.
 func (c *Client) Send(ctx context.Context, m engine.Message) engine.Answer {
 	n := c.number(m.Number)
 	a := c.attempt(ctx, n, m)
@@ -39,9 +40,8 @@ func (c *Client) attempt(ctx context.Context, n *number, m engine.Message) engin
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	f := &flight{fence: m.Fence}
 	start := time.Now()
-	a := c.fly(f, newRequest(f.traced(ctx), n, token, body))
+	a := c.fly(ctx, m.Fence, func(ctx context.Context) *http.Request { return newRequest(ctx, n, token, body) })
 	if a.Action != engine.Release {
 		n.metrics.time.Observe(time.Since(start).Seconds())
 	}
@@ -51,12 +51,25 @@ func (c *Client) attempt(ctx context.Context, n *number, m engine.Message) engin
 	return a
 }
 
-func (c *Client) fly(f *flight, r *http.Request) engine.Answer {
-	res, err := c.send.RoundTrip(r)
-	if err != nil {
-		return f.unanswered(err)
+// maxTries bounds how many pooled connections may turn out to have ended, as
+// when a balancer closes many at once.
+const maxTries = 4
+
+// fly makes the call. A pooled connection that ended before a byte was written
+// says nothing about the platform or this node's network, and Release would
+// rest the whole number for it; so the call takes another connection.
+func (c *Client) fly(ctx context.Context, fence func() error, request func(context.Context) *http.Request) engine.Answer {
+	for try := 1; ; try++ {
+		f := &flight{fence: fence}
+		res, err := c.send.RoundTrip(request(f.traced(ctx)))
+		if err == nil {
+			return f.answered(res)
+		}
+		a := f.unanswered(err)
+		if a.Action != engine.Release || !f.reused || f.fenced.Load() || ctx.Err() != nil || try == maxTries {
+			return a
+		}
 	}
-	return f.answered(res)
 }
 
 // token asks for the number's token and refuses what net/http would not take
@@ -77,17 +90,19 @@ func (c *Client) token(ctx context.Context, number string) (string, error) {
 	return token, nil
 }
 
-// encode writes the request body. A template that cannot be written stops its
-// campaign: no row of it could be.
+// encode writes the request body. What cannot be written stops the campaign,
+// spends nothing and fails nobody: "failed" would be the platform's word. For a
+// template that is plain, since no row could be sent. A phone without its plus
+// cannot come through an import: rows were written past it, nobody knows how
+// many, and each would reach a stranger, since Meta prepends the sender's own
+// country code. The lane's log names the row to mend.
 func (c *Client) encode(m engine.Message) ([]byte, *engine.Answer) {
 	p, err := c.plan(m.Template)
 	if err != nil {
-		return nil, &engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeCampaign, Title: err.Error()}
+		return nil, unsendable("the template cannot be filled: " + err.Error())
 	}
 	if len(m.To) < 2 || m.To[0] != '+' {
-		// Without the plus Meta prepends the sender's own country code and
-		// reaches a stranger.
-		return nil, &engine.Answer{Action: engine.Fail, Suspect: true, Title: "phone is not E.164 with +: nothing was sent"}
+		return nil, unsendable("a recipient's phone is not E.164 with +: correct it, then resume")
 	}
 	size := p.size + 256
 	for _, v := range m.Values {
@@ -159,6 +174,10 @@ const titleFenced = "nothing was sent: this node may no longer send for the numb
 
 func release(title string) engine.Answer {
 	return engine.Answer{Action: engine.Release, Title: title}
+}
+
+func unsendable(title string) *engine.Answer {
+	return &engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeCampaign, Title: title}
 }
 
 func reconcile(title string) engine.Answer {

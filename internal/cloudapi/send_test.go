@@ -58,61 +58,72 @@ func sameJSON(t *testing.T, want, got string) {
 	}
 }
 
+// withoutACall is a message that must not reach the wire.
+type withoutACall struct {
+	options func(*Options)
+	message func(*engine.Message)
+	cancel  bool
+	want    engine.Action
+	scope   engine.Scope
+}
+
 func TestSendWithoutACall(t *testing.T) {
 	t.Parallel()
 	closed := func() error { return errors.New("lease lost") }
-	for name, tc := range map[string]struct {
-		options func(*Options)
-		message func(*engine.Message)
-		cancel  bool
-		want    engine.Action
-		scope   engine.Scope
-	}{
-		"fence closed":      {message: func(m *engine.Message) { m.Fence = closed }, want: engine.Release},
-		"already canceled":  {cancel: true, want: engine.Release},
-		"phone without +":   {message: func(m *engine.Message) { m.To = "5511987654321" }, want: engine.Fail},
+	phone := func(to string) func(*engine.Message) { return func(m *engine.Message) { m.To = to } }
+	for name, tc := range map[string]withoutACall{
+		"fence closed":     {message: func(m *engine.Message) { m.Fence = closed }, want: engine.Release},
+		"already canceled": {cancel: true, want: engine.Release},
+		// Never Fail: "failed" is the platform's word, and it has said nothing.
+		"phone without +":   {message: phone("5511987654321"), want: engine.StopCampaign, scope: engine.ScopeCampaign},
+		"no phone":          {message: phone(""), want: engine.StopCampaign, scope: engine.ScopeCampaign},
+		"plus alone":        {message: phone("+"), want: engine.StopCampaign, scope: engine.ScopeCampaign},
 		"unwritable target": {message: func(m *engine.Message) { m.Template.Params[0].Target = "body.7" }, want: engine.StopCampaign, scope: engine.ScopeCampaign},
-		"no token": {
-			options: func(o *Options) { o.Token = func(context.Context, string) (string, error) { return "", ErrNoToken } },
-			want:    engine.StopNumber, scope: engine.ScopeNumber,
-		},
-		"token with a line break": {
-			options: func(o *Options) {
-				o.Token = func(context.Context, string) (string, error) { return testToken + "\n", nil }
-			},
-			want: engine.StopNumber, scope: engine.ScopeNumber,
-		},
-		"token empty": {
-			options: func(o *Options) { o.Token = func(context.Context, string) (string, error) { return "", nil } },
-			want:    engine.StopNumber, scope: engine.ScopeNumber,
-		},
-		"token unreadable": {
-			options: func(o *Options) {
-				o.Token = func(context.Context, string) (string, error) { return "", errors.New("disk " + testPhone) }
-			},
-			want: engine.Release, scope: engine.ScopeApp,
-		},
+	} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); tc.run(t) })
+	}
+}
+
+func TestSendWithoutAToken(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		token string
+		err   error
+		want  engine.Action
+		scope engine.Scope
+	}{
+		"none":              {err: ErrNoToken, want: engine.StopNumber, scope: engine.ScopeNumber},
+		"with a line break": {token: testToken + "\n", want: engine.StopNumber, scope: engine.ScopeNumber},
+		"empty":             {want: engine.StopNumber, scope: engine.ScopeNumber},
+		"unreadable":        {err: errors.New("disk " + testPhone), want: engine.Release, scope: engine.ScopeApp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a call was made") })
-			c := newTestClient(t, s.URL, tc.options)
-			m := testSend()
-			if tc.message != nil {
-				tc.message(&m)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if tc.cancel {
-				cancel()
-			}
-			a := c.Send(ctx, m)
-			if a.Action != tc.want || a.Scope != tc.scope {
-				t.Errorf("got %v %v %q, want %v %v", a.Action, a.Scope, a.Title, tc.want, tc.scope)
-			}
-			noSecrets(t, a.Title)
+			withoutACall{want: tc.want, scope: tc.scope, options: func(o *Options) {
+				o.Token = func(context.Context, string) (string, error) { return tc.token, tc.err }
+			}}.run(t)
 		})
 	}
+}
+
+func (tc withoutACall) run(t *testing.T) {
+	t.Helper()
+	s := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a call was made") })
+	c := newTestClient(t, s.URL, tc.options)
+	m := testSend()
+	if tc.message != nil {
+		tc.message(&m)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if tc.cancel {
+		cancel()
+	}
+	a := c.Send(ctx, m)
+	if a.Action != tc.want || a.Scope != tc.scope {
+		t.Errorf("got %v %v %q, want %v %v", a.Action, a.Scope, a.Title, tc.want, tc.scope)
+	}
+	noSecrets(t, a.Title)
 }
 
 // noSecrets is the promise that a text names nobody and opens nothing.

@@ -13,6 +13,7 @@ import (
 var (
 	errFenced = errors.New("fence closed: this lane may no longer send")
 	errSealed = errors.New("the call was given up before its request was written")
+	errEnded  = errors.New("the peer closed the idle connection")
 )
 
 // flight is one request on its way. It knows whether a byte of the request has
@@ -24,6 +25,7 @@ type flight struct {
 	state  atomic.Uint32
 	fenced atomic.Bool
 	conn   *conn // set by the goroutine of Send, through httptrace
+	reused bool  // conn has carried another request; set with it
 }
 
 // The states of a flight. Only these moves exist: unwritten to written and
@@ -45,7 +47,7 @@ func (f *flight) traced(ctx context.Context) context.Context {
 func (f *flight) bind(info httptrace.GotConnInfo) {
 	for c := info.Conn; c != nil; {
 		if own, ok := c.(*conn); ok {
-			f.conn = own
+			f.conn, f.reused = own, info.Reused
 			own.flight.Store(f)
 			return
 		}
@@ -98,6 +100,11 @@ func (c *conn) Write(p []byte) (int, error) {
 	f := c.flight.Load()
 	if f == nil {
 		return c.Conn.Write(p)
+	}
+	// net/http hears of a peer's close only when its reader is scheduled. Bytes
+	// written before that are lost without a trace, and the outcome unknown.
+	if f.reused && f.state.Load() == unwritten && ended(c.Conn) {
+		return 0, errors.Join(errEnded, c.Close())
 	}
 	first, err := f.admit()
 	if err != nil {
