@@ -57,7 +57,8 @@ CREATE TABLE lease_events (
 CREATE TABLE number_traffic (
     number_id    text PRIMARY KEY REFERENCES numbers ON DELETE CASCADE,
     accepted_at  timestamptz NOT NULL DEFAULT '-infinity',  -- of the last acceptance recorded
-    heard_at     timestamptz NOT NULL DEFAULT '-infinity'   -- acceptance time of the newest message a status was heard of
+    heard_at     timestamptz NOT NULL DEFAULT '-infinity',  -- acceptance time of the newest message a status was heard of
+    accepted     bigint NOT NULL DEFAULT 0                  -- messages accepted so far, all campaigns'; display only
 ) WITH (fillfactor = 50);
 
 -- Webhook receivers that are up, for the rule of healthy webhook time.

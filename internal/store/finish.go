@@ -14,7 +14,7 @@ import (
 // running or paused, it expires what is pending first, up to the whole audience
 // a call. A look that finds it busy is cheap; the deciding one reads every row
 // and mends the counts on display, under the lock of the campaign's row, which
-// only other steps of its life wait for: about a second per million recipients.
+// only other steps of its life wait for: one or two seconds per million recipients.
 func (s *Store) FinishCampaign(ctx context.Context, id int64) (bool, error) {
 	look, err := s.q.CampaignBusy(ctx, s.pool, id)
 	if err == nil && look.Waiting && look.Expired {

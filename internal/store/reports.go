@@ -85,7 +85,8 @@ type CodeCount struct {
 }
 
 // ErrorsByCode counts a campaign's errors, most frequent first. Its cost grows
-// with the errors, not with the audience.
+// with the errors, not with the audience: seconds per million, so it is nothing
+// to ask every second.
 func (s *Store) ErrorsByCode(ctx context.Context, campaign int64) ([]CodeCount, error) {
 	rows, err := s.q.ErrorsByCode(ctx, s.pool, campaign)
 	if err != nil {
@@ -98,24 +99,22 @@ func (s *Store) ErrorsByCode(ctx context.Context, campaign int64) ([]CodeCount, 
 	return counts, nil
 }
 
-// NumberPace is how fast one number goes for one campaign, and what holds it.
+// NumberPace is how far one number of a campaign has come, and what holds it.
 type NumberPace struct {
 	engine.Number
 	Display    string
 	Fallback   bool
-	Owned      bool    // a node holds its lease
-	StopReason string  // why it is not enabled
-	Lately     float64 // messages accepted per second over the window asked for, this campaign's alone
+	Owned      bool   // a node holds its lease
+	StopReason string // why it is not enabled
+	Accepted   int64  // messages accepted so far, of all its campaigns; display only
 }
 
-// Pace measures each number of a campaign over the last window, on the
-// database's clock. A window of 5 to 10 s is steady; it is cheap enough to ask
-// every second.
-func (s *Store) Pace(ctx context.Context, campaign int64, window time.Duration) ([]NumberPace, error) {
-	seconds := max(window, time.Second).Seconds()
-	rows, err := s.q.CampaignPace(ctx, s.pool, &db.CampaignPaceParams{Campaign: campaign, Seconds: seconds})
+// Pace looks at each number of a campaign: what was accepted between two looks,
+// by the time between them, is its pace. It is cheap enough to ask every second.
+func (s *Store) Pace(ctx context.Context, campaign int64) ([]NumberPace, error) {
+	rows, err := s.q.CampaignPace(ctx, s.pool, campaign)
 	if err != nil {
-		return nil, fmt.Errorf("measure pace: %w", err)
+		return nil, fmt.Errorf("look at the campaign's numbers: %w", err)
 	}
 	paces := make([]NumberPace, len(rows))
 	for i, r := range rows {
@@ -125,7 +124,7 @@ func (s *Store) Pace(ctx context.Context, campaign int64, window time.Duration) 
 				Enabled: r.Enabled, Paused: duration(r.PausedSeconds),
 			},
 			Display: r.Display, Fallback: r.Role == role(true), Owned: r.Owned, StopReason: r.StopReason,
-			Lately: float64(r.Accepted) / seconds,
+			Accepted: r.Accepted,
 		}
 	}
 	return paces, nil

@@ -27,10 +27,6 @@ func TestLooksReadLittle(t *testing.T) {
 			_, err := s.q.ExportPage(t.Context(), tx, &db.ExportPageParams{Campaign: id, Lo: lo, Hi: lo + 4_999})
 			return err
 		}},
-		{"the pace of 80 messages a second", 1_000 + 2*80*10 + 10, func(tx pgx.Tx) error {
-			_, err := s.q.CampaignPace(t.Context(), tx, &db.CampaignPaceParams{Campaign: id, Seconds: 10})
-			return err
-		}},
 		{"whether it is busy", 10, func(tx pgx.Tx) error {
 			_, err := s.q.CampaignBusy(t.Context(), tx, id)
 			return err

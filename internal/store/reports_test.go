@@ -101,36 +101,32 @@ func TestErrorsByCode(t *testing.T) {
 	}
 }
 
+// What a number has had accepted is counted once a message, whatever is
+// recorded twice and whatever its webhook was faster than.
 func TestPace(t *testing.T) {
 	t.Parallel()
-	s := openOperator(t)
-	id := newCampaign(t, s, "c")
-	addNumber(t, s, "n2")
-	exec(t, s, "INSERT INTO campaign_numbers VALUES ('n2', $1, 'fallback')", id)
-	exec(t, s, "UPDATE numbers SET enabled = false, stop_reason = 'payment' WHERE id = 'n2'")
-	exec(t, s, "UPDATE number_leases SET lease_id = gen_random_uuid(), expires_at = now() + interval '1 h' WHERE number_id = 'n1'")
-	if _, err := s.Import(t.Context(), id, file(numbered(300), whole), ImportOptions{}); err != nil {
-		t.Fatal(err)
+	l := newLab(t)
+	l.number("n2")
+	c, _ := l.campaign(5)
+	l.exec(`INSERT INTO campaign_numbers VALUES ('n2', $1, 'fallback')`, c)
+	l.exec(`UPDATE numbers SET enabled = false, stop_reason = 'payment' WHERE id = 'n2'`)
+	rows := l.claim(5, c)
+	l.hear(rows[0].ID, 1, message(rows[0].ID, 1), engine.Sent)
+	for range 2 { // the first answer to it was lost
+		l.must(l.Record(t.Context(), l.lease, acceptAll(rows[:2]), nil))
 	}
-	// 100 rows went long ago, 60 lately by n1, 20 by n2, and one waits for its retry.
-	exec(t, s, `WITH n AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM recipients)
-		UPDATE recipients r SET status = 'sent', due_at = NULL, number_id = CASE WHEN n <= 160 THEN 'n1' ELSE 'n2' END,
-			accepted_at = now() - CASE WHEN n <= 100 THEN interval '1 min' ELSE interval '1 s' END
-		FROM n WHERE n.id = r.id AND n <= 180`)
-	exec(t, s, "UPDATE recipients SET status = 'pending', due_at = now() + interval '1 min' WHERE id = (SELECT min(id) FROM recipients)")
-	measure := func(name string, n1, n2 float64) {
-		t.Helper()
-		got, err := s.Pace(t.Context(), id, 10*time.Second)
-		if err != nil || len(got) != 2 || got[0].ID != "n1" || got[0].Lately != n1 || got[1].Lately != n2 {
-			t.Fatalf("%s: %+v, %v, want %v and %v messages a second", name, got, err, n1, n2)
-		}
-		if !got[0].Owned || got[0].Fallback || got[0].Rate() != 64 || got[1].Owned || !got[1].Fallback || got[1].Enabled || got[1].StopReason != "payment" {
-			t.Errorf("%s: %+v", name, got)
-		}
+	l.record(rows[2], engine.Result{Status: engine.Held, MessageID: "wamid.held"})
+	l.record(rows[3], engine.Result{Status: engine.Failed, Code: 131026})
+	l.record(rows[4], engine.Result{Status: engine.Pending})
+	got, err := l.Pace(t.Context(), c)
+	l.must(err)
+	want := []NumberPace{
+		{Number: engine.Number{ID: labNumber, Limit: 80, Headroom: 0.2, Burst: 1, Enabled: true}, Owned: true, Accepted: 3},
+		{Number: engine.Number{ID: "n2", Limit: 80, Headroom: 0.2, Burst: 1}, Fallback: true, StopReason: "payment"},
 	}
-	measure("in the middle", 6, 2)
-	exec(t, s, "UPDATE recipients SET status = 'sent', due_at = NULL, number_id = 'n2', accepted_at = now() WHERE status = 'pending'")
-	measure("at the end", 6, 14.1)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 func TestInstance(t *testing.T) {

@@ -11,7 +11,7 @@ WITH result AS (
         unnest(@delays_ms::bigint[]) AS delay_ms, unnest(@refunds::boolean[]) AS refund,
         unnest(@keep_dues::boolean[]) AS keep_due, unnest(@dues::timestamptz[]) AS due
 ), mine AS MATERIALIZED (
-    SELECT r.id, r.campaign_id, r.number_id, r.status AS was, x.claim, x.status, x.message_id, x.code, x.title, x.delay_ms, x.refund, x.keep_due, x.due
+    SELECT r.id, r.campaign_id, r.number_id, r.status AS was, r.accepted_at IS NULL AS fresh, x.claim, x.status, x.message_id, x.code, x.title, x.delay_ms, x.refund, x.keep_due, x.due
     FROM result x JOIN recipients r ON r.id = x.id AND r.claim = x.claim
     WHERE CASE WHEN x.status IN ('accepted', 'held') THEN r.status <> 'failed' AND coalesce(r.message_id, x.message_id) = x.message_id
                ELSE r.status = 'sending' OR (r.status = 'unknown' AND x.status <> 'unknown') END
@@ -28,7 +28,7 @@ WITH result AS (
         failed_at = CASE WHEN m.status = 'failed' THEN now() ELSE r.failed_at END
     FROM mine m
     WHERE r.id = m.id AND r.claim = m.claim
-    RETURNING r.id, r.claim, r.campaign_id, r.number_id, r.status, m.was, m.status AS result, m.code, m.title, m.keep_due
+    RETURNING r.id, r.claim, r.campaign_id, r.number_id, r.status, m.was, m.fresh, m.status AS result, m.code, m.title, m.keep_due
 ), noted AS (   -- all but plain acceptances and give-backs
     INSERT INTO attempts (recipient_id, claim, number_id, code, title, failed)
     SELECT id, claim, number_id, nullif(code, 0), nullif(title, ''), result = 'failed' FROM moved
@@ -41,11 +41,11 @@ WITH result AS (
 ), known AS (
     DELETE FROM unknowns u USING moved WHERE u.recipient_id = moved.id AND moved.was = 'unknown' AND moved.status <> 'unknown'
 ), heard AS (   -- a status that beat this result was heard of a message accepted now
-    INSERT INTO number_traffic (number_id, accepted_at, heard_at)
-    SELECT number_id, now(), CASE WHEN bool_or(was >= 'sent') THEN now() ELSE '-infinity' END
+    INSERT INTO number_traffic (number_id, accepted_at, heard_at, accepted)
+    SELECT number_id, now(), CASE WHEN bool_or(was >= 'sent') THEN now() ELSE '-infinity' END, count(*) FILTER (WHERE fresh)
     FROM moved WHERE result IN ('accepted', 'held') AND number_id IS NOT NULL GROUP BY number_id ORDER BY number_id
     ON CONFLICT (number_id) DO UPDATE SET accepted_at = greatest(number_traffic.accepted_at, excluded.accepted_at),
-        heard_at = greatest(number_traffic.heard_at, excluded.heard_at)
+        heard_at = greatest(number_traffic.heard_at, excluded.heard_at), accepted = number_traffic.accepted + excluded.accepted
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT campaign_id, s, sum(d) FROM (

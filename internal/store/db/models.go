@@ -202,6 +202,7 @@ type NumberTraffic struct {
 	NumberID   string
 	AcceptedAt pgtype.Timestamptz
 	HeardAt    pgtype.Timestamptz
+	Accepted   int64
 }
 
 type Receiver struct {

@@ -12,33 +12,14 @@ import (
 )
 
 const campaignPace = `-- name: CampaignPace :many
-WITH edge AS MATERIALIZED (
-    SELECT coalesce((SELECT r.id FROM campaigns c JOIN campaign_zones z ON z.campaign_id = c.id
-            CROSS JOIN LATERAL (SELECT q.id FROM recipients q WHERE q.campaign_id = c.id AND q.zone = z.zone AND q.due_at <= c.created_at
-                ORDER BY q.due_at DESC, q.id LIMIT 1) r
-            WHERE c.id = $2::bigint ORDER BY r.id DESC LIMIT 1),
-        (SELECT max(g.hi) FROM campaign_ranges g WHERE g.campaign_id = $2::bigint))::bigint AS id
-), near AS MATERIALIZED (
-    SELECT d.number_id, d.accepted_at
-    FROM edge CROSS JOIN (SELECT g.lo, g.hi FROM campaign_ranges g WHERE g.campaign_id = $2::bigint ORDER BY g.lo DESC) g
-    CROSS JOIN LATERAL (SELECT r.number_id, r.accepted_at FROM recipients r
-        WHERE r.id BETWEEN g.lo AND least(g.hi, edge.id) AND r.campaign_id = $2::bigint ORDER BY r.id DESC LIMIT 200000) d
-    LIMIT (SELECT least(200000, 1000 + sum(n.mps_limit) * 2 * $1::double precision)::bigint
-        FROM campaign_numbers cn JOIN numbers n ON n.id = cn.number_id WHERE cn.campaign_id = $2::bigint)
-)
 SELECT n.id AS number_id, coalesce(n.display, '')::text AS display, cn.role, n.mps_limit, n.headroom, n.burst, n.enabled,
     coalesce(n.stop_reason, '')::text AS stop_reason, greatest(extract(epoch FROM n.paused_until - now()), 0)::double precision AS paused_seconds,
-    (l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now())::boolean AS owned,
-    (SELECT count(*) FROM near WHERE near.number_id = n.id AND near.accepted_at > now() - make_interval(secs => $1::double precision)) AS accepted
-FROM campaign_numbers cn JOIN numbers n ON n.id = cn.number_id LEFT JOIN number_leases l ON l.number_id = n.id
-WHERE cn.campaign_id = $2::bigint
+    (l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now())::boolean AS owned, coalesce(t.accepted, 0)::bigint AS accepted
+FROM campaign_numbers cn JOIN numbers n ON n.id = cn.number_id
+LEFT JOIN number_leases l ON l.number_id = n.id LEFT JOIN number_traffic t ON t.number_id = n.id
+WHERE cn.campaign_id = $1::bigint
 ORDER BY cn.role DESC, n.id
 `
-
-type CampaignPaceParams struct {
-	Seconds  float64
-	Campaign int64
-}
 
 type CampaignPaceRow struct {
 	NumberID      string
@@ -54,14 +35,8 @@ type CampaignPaceRow struct {
 	Accepted      int64
 }
 
-// How many rows each number's calls brought in lately. Rows are claimed in id
-// order, so the latest ones lie just below the first untouched row (the one
-// that still has the import's due time), and a short walk down the primary key
-// finds them; a counter would be one more hot row. The edge is asked for in the
-// due index's own order: by id alone the planner walks the primary key from
-// the campaign's first row.
-func (q *Queries) CampaignPace(ctx context.Context, db DBTX, arg *CampaignPaceParams) ([]CampaignPaceRow, error) {
-	rows, err := db.Query(ctx, campaignPace, arg.Seconds, arg.Campaign)
+func (q *Queries) CampaignPace(ctx context.Context, db DBTX, campaign int64) ([]CampaignPaceRow, error) {
+	rows, err := db.Query(ctx, campaignPace, campaign)
 	if err != nil {
 		return nil, err
 	}
