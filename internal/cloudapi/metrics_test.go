@@ -46,18 +46,20 @@ func TestSeriesExistFromTheStart(t *testing.T) {
 	}
 }
 
+// Replies of every kind that is counted apart.
+var countedReplies = []string{
+	acceptedBody,
+	`{"error":{"code":130429}}`,
+	`{"error":{"code":131201}}`,
+	`{"error":{"code":999999}}`,
+	`<html>`,
+	`{"error":{"code":0}}`,
+	`{"error":{"code":250}}`,
+}
+
 func TestSendsAreCounted(t *testing.T) {
 	t.Parallel()
-	replies := []string{
-		acceptedBody,
-		`{"error":{"code":130429}}`,
-		`{"error":{"code":131201}}`,
-		`{"error":{"code":999999}}`,
-		`<html>`,
-		`{"error":{"code":0}}`,
-		`{"error":{"code":250}}`,
-	}
-	next := make(chan string, len(replies))
+	next := make(chan string, len(countedReplies))
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		reply := <-next
 		if reply != acceptedBody {
@@ -67,7 +69,7 @@ func TestSendsAreCounted(t *testing.T) {
 	})
 	r := prometheus.NewRegistry()
 	c := newTestClient(t, s.URL, func(o *Options) { o.Registerer = r })
-	for _, reply := range replies {
+	for _, reply := range countedReplies {
 		next <- reply
 		c.Send(t.Context(), testSend())
 	}
