@@ -34,6 +34,13 @@ func Actions() []Action {
 // String is the action's name as a metric label.
 func (a Action) String() string { return actionNames[a] }
 
+// tellsOfTrouble reports whether an answer speaks of the platform rather than
+// of its message: it asked for a retry on everyone's behalf, or nothing that
+// can be read came back.
+func (a Answer) tellsOfTrouble() bool {
+	return a.Action == Reconcile || a.Action == Reschedule && a.Scope >= ScopeNumber
+}
+
 // Scope is how far an answer reaches.
 type Scope uint8
 

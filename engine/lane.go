@@ -105,8 +105,7 @@ func (l *lane) bring(ctx context.Context, r *row) {
 	a := l.opts.Sender.Send(context.WithoutCancel(ctx), l.message(r))
 	l.metrics.inFlight.Dec()
 	l.calls.add(time.Since(begun))
-	l.react(r, begun, a)
-	l.settle(r, a)
+	l.settle(r, l.react(r, begun, a))
 }
 
 func (l *lane) message(r *row) Message {
@@ -157,10 +156,15 @@ func (l *lane) settle(r *row, a Answer) {
 	l.writer.add(res)
 }
 
-// react does what an answer means for the other rows: the only feedback in
-// memory is a pause of this lane's own bucket and what its guard remembers.
-func (l *lane) react(r *row, begun time.Time, a Answer) {
+// react does what an answer means for the other rows, and returns it as it is
+// to be settled: the only feedback in memory is a pause of this lane's own
+// bucket and what its guard remembers.
+func (l *lane) react(r *row, begun time.Time, a Answer) Answer {
 	switch a.Action {
+	case Reschedule, Reconcile:
+		if a.tellsOfTrouble() {
+			return l.wait(r, begun, a)
+		}
 	case Accept:
 		l.guard.accepted(r.Campaign, begun)
 	case Pause, Release:
@@ -182,6 +186,20 @@ func (l *lane) react(r *row, begun time.Time, a Answer) {
 			l.stop(r, HaltNumber, a)
 		}
 	}
+	return a
+}
+
+// wait rests the lane while the platform is in trouble.
+func (l *lane) wait(r *row, begun time.Time, a Answer) Answer {
+	d, down := l.guard.troubled(begun, time.Now(), rand.Float64())
+	if d > 0 {
+		l.bucket.pause(time.Now(), d)
+		l.log.Warn("platform is in trouble; the number rests", "for", d, "code", a.Code, "title", a.Title, "campaign", r.Campaign)
+	}
+	if down && a.Action == Reschedule {
+		a.Throttled = true // spends no attempt
+	}
+	return a
 }
 
 // rest pauses the bucket.
@@ -191,7 +209,7 @@ func (l *lane) rest(r *row, begun time.Time, a Answer) {
 		return
 	}
 	l.bucket.pause(time.Now(), d)
-	l.log.Warn("number pauses", "for", d, "action", a.Action.String(), "code", a.Code, "campaign", r.Campaign)
+	l.log.Warn("number pauses", "for", d, "action", a.Action.String(), "code", a.Code, "title", a.Title, "campaign", r.Campaign)
 	signal(l.wake)
 }
 

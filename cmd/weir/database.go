@@ -16,8 +16,9 @@ const embeddedDatabase = "weir"
 // database is what a command works on, and how to leave it.
 type database struct {
 	*store.Store
-	url   string
-	local *localpg.Server // nil when the operator named a server
+	url     string
+	local   *localpg.Server // nil when the operator named a server
+	options localpg.Options // of the private server
 }
 
 // url finds the database: the operator's, or the private server's, which it
@@ -26,7 +27,7 @@ func (s *session) url(ctx context.Context) (string, *localpg.Server, error) {
 	if s.DatabaseURL != "" {
 		return s.DatabaseURL, nil, nil
 	}
-	local, err := localpg.Start(ctx, localpg.Options{Dir: s.DataDir, Logger: s.log})
+	local, err := localpg.Start(ctx, s.localOptions())
 	if err != nil {
 		return "", nil, fmt.Errorf("start the private Postgres: %w", err)
 	}
@@ -34,6 +35,10 @@ func (s *session) url(ctx context.Context) (string, *localpg.Server, error) {
 		return "", nil, errors.Join(err, local.Close())
 	}
 	return local.URL(embeddedDatabase), local, nil
+}
+
+func (s *session) localOptions() localpg.Options {
+	return localpg.Options{Dir: s.DataDir, Logger: s.log}
 }
 
 // open connects to the database and checks its schema. The private database
@@ -44,7 +49,7 @@ func (s *session) open(ctx context.Context) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &database{url: url, local: local}
+	db := &database{url: url, local: local, options: s.localOptions()}
 	if local != nil {
 		if err := migrations.Up(ctx, url); err != nil {
 			return nil, errors.Join(err, db.close())
@@ -57,6 +62,18 @@ func (s *session) open(ctx context.Context) (*database, error) {
 		return nil, errors.Join(err, db.close())
 	}
 	return db, nil
+}
+
+// revive starts the private server again, or attaches to it if another process
+// has: it keeps its address, so that connections find it again.
+func (d *database) revive(ctx context.Context) error {
+	again, err := localpg.Start(ctx, d.options)
+	if err != nil {
+		return err
+	}
+	before := d.local
+	d.local = again
+	return before.Close() // its share, not the server: again holds one too
 }
 
 func (d *database) close() error {

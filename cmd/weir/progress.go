@@ -20,6 +20,7 @@ type progress struct {
 	counts   map[engine.Status]int
 	errors   []store.CodeCount
 	paces    []store.NumberPace
+	rates    []float64 // of paces, messages per second; nil on a first look
 	at       time.Time
 }
 
@@ -32,6 +33,7 @@ type looker struct {
 	store  *store.Store
 	errors []store.CodeCount
 	asked  time.Time
+	past   []*progress // the looks of the last paceWindow
 }
 
 func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
@@ -47,8 +49,29 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 		l.asked = p.at
 	}
 	p.errors = l.errors
-	p.paces, err = l.store.Pace(ctx, c.ID, paceWindow)
-	return p, err
+	if p.paces, err = l.store.Pace(ctx, c.ID); err != nil {
+		return nil, err
+	}
+	for len(l.past) > 1 && p.at.Sub(l.past[0].at) > paceWindow {
+		l.past = l.past[1:]
+	}
+	if len(l.past) > 0 {
+		p.rates = p.since(l.past[0])
+	}
+	l.past = append(l.past, p)
+	return p, nil
+}
+
+// since is what each number's calls have brought in per second since another
+// look.
+func (p *progress) since(before *progress) []float64 {
+	rates := make([]float64, len(p.paces))
+	for i, n := range p.paces {
+		if i < len(before.paces) && before.paces[i].ID == n.ID {
+			rates[i] = float64(n.Accepted-before.paces[i].Accepted) / p.at.Sub(before.at).Seconds()
+		}
+	}
+	return rates
 }
 
 func (p *progress) total() int64 { return p.campaign.Import.Accepted }
@@ -95,8 +118,8 @@ func (p *progress) lines(now time.Time) []string {
 	}
 	lines = append(lines, p.bar())
 	lines = append(lines, p.statuses())
-	for _, n := range p.paces {
-		lines = append(lines, p.pace(n))
+	for i := range p.paces {
+		lines = append(lines, p.pace(i))
 	}
 	if n := p.counts[engine.Unknown]; n > 0 {
 		lines = append(lines, fmt.Sprintf("unknown    %s wait for their status webhooks; those never heard of end by --on-unknown %s", group(int64(n)), c.OnUnknown))
@@ -128,10 +151,11 @@ func (p *progress) statuses() string {
 	return "statuses   " + strings.Join(parts, " · ")
 }
 
-func (p *progress) pace(n store.NumberPace) string {
+func (p *progress) pace(i int) string {
+	n := p.paces[i]
 	line := fmt.Sprintf("number     %s  %.4g per second configured", n.ID, n.Rate())
-	if p.campaign.State == store.Running {
-		line = fmt.Sprintf("number     %s  %.1f of %.4g per second", n.ID, n.Lately, n.Rate())
+	if p.campaign.State == store.Running && p.rates != nil {
+		line = fmt.Sprintf("number     %s  %.1f of %.4g per second", n.ID, p.rates[i], n.Rate())
 	}
 	switch {
 	case !n.Enabled:

@@ -46,6 +46,9 @@ func (c serveCmd) Run(ctx context.Context, s *session) error {
 	if len(c.AppSecret) == 0 && !c.NoWebhooks {
 		return usagef("serve needs WEIR_APP_SECRET to trust webhooks (Meta's app dashboard: Settings, Basic); a node that receives none says --no-webhooks")
 	}
+	if c.UnknownWindow < time.Second {
+		return usagef("--unknown-window must be at least 1s, and in earnest longer than Meta's webhooks take: 30m")
+	}
 	if c.AccessToken == "" && c.AccessTokenFile == "" {
 		s.log.WarnContext(ctx, "no WEIR_ACCESS_TOKEN and no WEIR_ACCESS_TOKEN_FILE: only numbers with a --token-file of their own can send")
 	}
@@ -100,7 +103,7 @@ func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*no
 	if n.jobs, err = jobs.New(jobs.Options{Store: db.Store, UnknownWindow: c.UnknownWindow, Logger: log}); err != nil {
 		return nil, err
 	}
-	n.http = api.Options{Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), Ready: n.ready}
+	n.http = api.Options{Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), Ready: n.ready, Logger: log}
 	if n.listens {
 		n.http.Webhooks, err = c.receiver(ctx, n, reg)
 	}
@@ -128,6 +131,7 @@ func (n *node) run(ctx context.Context, l net.Listener) error {
 		func(ctx context.Context) error { return serveHTTP(ctx, api.Server(api.Handler(n.http)), l) },
 		n.inbox.Run,
 		n.receiving,
+		n.watchPostgres,
 		n.jobs.Run,
 	)
 }
@@ -152,6 +156,26 @@ func (n *node) receiving(ctx context.Context) error {
 	}
 }
 
+// watchPostgres brings the private server back when something else has killed
+// it: nobody else would. An operator's server has an operator.
+func (n *node) watchPostgres(ctx context.Context) error {
+	for tick := time.NewTicker(5 * time.Second); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return nil
+		case <-tick.C:
+		}
+		if n.db.local == nil || n.db.Pool().Ping(ctx) == nil || ctx.Err() != nil {
+			continue
+		}
+		n.log.WarnContext(ctx, "the private Postgres does not answer; starting it again")
+		if err := n.db.revive(ctx); err != nil {
+			n.log.ErrorContext(ctx, "the private Postgres could not be started again; trying on", "err", err)
+		}
+	}
+}
+
 // inbox is the tracker, and knows whether a signed webhook has come lately.
 type inbox struct {
 	*engine.Tracker
@@ -165,7 +189,13 @@ func (i *inbox) Submit(ctx context.Context, updates []engine.StatusUpdate, event
 }
 
 func (n *node) ready(ctx context.Context) error {
-	return migrations.Check(ctx, n.db.Pool())
+	err := migrations.Check(ctx, n.db.Pool())
+	for _, schema := range []error{migrations.ErrStaleSchema, migrations.ErrNewerSchema, migrations.ErrDirtySchema} {
+		if errors.Is(err, schema) {
+			return fmt.Errorf("%w: %w", api.ErrSchema, err)
+		}
+	}
+	return err
 }
 
 func nodeName() string {

@@ -19,6 +19,7 @@ type simCmd struct {
 	WebhookURL  string        `placeholder:"URL" help:"Where to deliver status webhooks, for example http://127.0.0.1:8080/webhooks/whatsapp. Unset: none are sent."`
 	AppSecret   string        `env:"WEIR_APP_SECRET" help:"Signs webhooks, as Meta's app secret does."`
 	VerifyToken string        `env:"WEIR_VERIFY_TOKEN" help:"Performs the subscription handshake first."`
+	WABA        string        `name:"waba" placeholder:"ID" help:"Business account of the known numbers."`
 	Throughput  int           `default:"80" help:"Messages per second each number may send, both directions."`
 	Number      []string      `placeholder:"ID" help:"Known numbers. None: every number id is accepted."`
 	Templates   string        `type:"existingfile" placeholder:"FILE" help:"Templates to check messages against, as Meta's GET message_templates returns them. None: every template is accepted."`
@@ -55,7 +56,7 @@ func (c simCmd) Run(ctx context.Context, s *session) error {
 		Logger:   s.log,
 	}
 	for _, id := range c.Number {
-		opts.Numbers = append(opts.Numbers, sim.Number{ID: id, Throughput: c.Throughput})
+		opts.Numbers = append(opts.Numbers, sim.Number{ID: id, WABA: c.WABA, Throughput: c.Throughput})
 	}
 	if c.Templates != "" {
 		templates, err := readTemplates(c.Templates)

@@ -36,7 +36,7 @@ func CheckTemplate(info TemplateInfo, t engine.Template) (engine.Template, error
 	case t.Category == "":
 		t.Category = info.Category
 	case info.Category != "" && t.Category != info.Category:
-		e.add("is %s at Meta, not %s: use --category %[1]s", info.Category, t.Category)
+		e.add("is %s at Meta, not %s: create the campaign with --category %[1]s", info.Category, t.Category)
 	}
 	var given []Target
 	t.Params, given = e.resolve(info, t.Params)

@@ -55,7 +55,7 @@ func TestCheckTemplateNamesProblems(t *testing.T) {
 		"nonsense":       {template: func(m *engine.Template) { m.Params = append(m.Params, literal("footer", "x")) }, want: []string{"cannot be filled: parse target"}},
 		"twice":          {template: func(m *engine.Template) { m.Params = append(m.Params, literal("button.1.url", "x")) }, want: []string{"given twice"}},
 		"not approved":   {info: func(i *TemplateInfo) { i.Status = "PAUSED" }, want: []string{"is paused at Meta"}},
-		"category":       {template: func(m *engine.Template) { m.Category = engine.Marketing }, want: []string{"is utility at Meta, not marketing: use --category utility"}},
+		"category":       {template: func(m *engine.Template) { m.Category = engine.Marketing }, want: []string{"is utility at Meta, not marketing: create the campaign with --category utility"}},
 		"unsupported":    {info: func(i *TemplateInfo) { i.Unsupported = []string{"carousel"} }, want: []string{"Weir cannot fill: carousel"}},
 		"no parameters":  {info: func(i *TemplateInfo) { *i = TemplateInfo{Name: "n", Status: "APPROVED"} }, template: func(m *engine.Template) { m.Params = m.Params[1:2] }, want: []string{"it takes no parameters"}},
 	} {

@@ -114,7 +114,7 @@ func byStatus(status int, transient bool) engine.Answer {
 	case status == http.StatusUnauthorized && !transient:
 		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeApp}
 	case status == http.StatusServiceUnavailable:
-		return engine.Answer{Action: engine.Reschedule}
+		return platformDown
 	case status < 400 || status >= 500 || status == http.StatusRequestTimeout:
 		return engine.Answer{} // 500 may come after the message was taken: nobody knows
 	case transient:

@@ -50,7 +50,10 @@ func lookup(code int) *entry {
 var (
 	reconcileIt = engine.Answer{}
 	reschedule  = engine.Answer{Action: engine.Reschedule}
-	fail        = engine.Answer{Action: engine.Fail}
+	// platformDown is a retry whose reason is not the message: the scope tells
+	// the engine so.
+	platformDown = engine.Answer{Action: engine.Reschedule, Scope: engine.ScopeApp}
+	fail         = engine.Answer{Action: engine.Fail}
 	// suspect fails one row; when it repeats, the campaign is at fault.
 	suspect   = engine.Answer{Action: engine.Fail, Suspect: true}
 	stopWork  = engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeCampaign}

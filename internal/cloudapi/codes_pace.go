@@ -42,9 +42,9 @@ var paceCodes = []entry{
 
 	// The service is down and says so before it takes the message: retry.
 	// Assumed not accepted; Meta guarantees nothing.
-	{lo: 2, asks: reschedule, title: "service temporarily down"},
-	{lo: 131016, asks: reschedule, title: "service temporarily unavailable"},
-	{lo: 133004, asks: reschedule, title: "server temporarily unavailable"},
+	{lo: 2, asks: platformDown, title: "service temporarily down"},
+	{lo: 131016, asks: platformDown, title: "service temporarily unavailable"},
+	{lo: 133004, asks: platformDown, title: "server temporarily unavailable"},
 
 	// Media by link that could not be fetched: some retries are worth it.
 	{lo: 131053, asks: after(reschedule, mediaWait), title: "media could not be fetched", advice: "upload the media once and use its id"},

@@ -156,7 +156,7 @@ func (s *Server) EnsureDatabase(ctx context.Context, name string) error {
 		return nil
 	}
 	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
-	if err != nil && sqlState(err) != "42P04" { // another process was faster
+	if state := sqlState(err); err != nil && state != "42P04" && state != "23505" { // another process was faster: told by name, or by the index
 		return fmt.Errorf("create database %s: %w", name, err)
 	}
 	return nil

@@ -116,5 +116,5 @@ func (s *Store) whyNotDropped(ctx context.Context, id int64) error {
 	if err != nil {
 		return err
 	}
-	return refuse(ErrRefused, "campaign %q cannot be dropped: it is %s, and what was sent must stay provable; cancel it if it should stop", c.Name, c.State)
+	return refuse(ErrRefused, "campaign %q cannot be dropped: it is %s, and what was sent must stay provable; pause it if it should stop", c.Name, c.State)
 }
