@@ -6,11 +6,11 @@
 // a recipient's message and never holds one job a recipient.
 //
 //	start_campaign    at start_at: scheduled → running
-//	finish_campaign   while it runs: looks every few seconds whether every
-//	                  recipient is settled (and expires those whose time is
-//	                  over), then running → finished
+//	finish_campaign   once every recipient is settled, or the campaign's time is
+//	                  over: expires who is left, then running → finished
 //	resolve_unknowns  every window/10: evidence or the campaign's policy
-//	tend              every 5 s: due starts, and finish jobs that are missing
+//	tend              every 2 s: looks which campaigns are due to start, and which
+//	                  may finish
 //	sweep             every minute: statuses that found no recipient are tried
 //	                  again, old webhook events are deleted
 //	fold_counts       every minute: the log of counts is replaced by its sums
@@ -38,8 +38,7 @@ type Options struct {
 	Store         *store.Store
 	Logger        *slog.Logger  // default: discard
 	UnknownWindow time.Duration // of healthy webhook time before a policy decides; default 30 min
-	TendEvery     time.Duration // default 5 s
-	FinishEvery   time.Duration // how often a running campaign is looked at; default 2 s
+	TendEvery     time.Duration // how often the campaigns are looked at; default 2 s
 }
 
 // Runner works the jobs of one node.
@@ -54,8 +53,7 @@ func New(opts Options) (*Runner, error) {
 	}
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	opts.UnknownWindow = cmp.Or(opts.UnknownWindow, 30*time.Minute)
-	opts.TendEvery = cmp.Or(opts.TendEvery, 5*time.Second)
-	opts.FinishEvery = cmp.Or(opts.FinishEvery, 2*time.Second)
+	opts.TendEvery = cmp.Or(opts.TendEvery, 2*time.Second)
 	client, err := river.NewClient(riverpgxv5.New(opts.Store.Pool()), &river.Config{
 		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
 		Workers: workers(opts),
@@ -117,7 +115,7 @@ func workers(opts Options) *river.Workers {
 	w := river.NewWorkers()
 	desk := desk{store: opts.Store, log: opts.Logger}
 	river.AddWorker(w, &startWorker{desk: desk, steady: steady[startArgs]{every: opts.TendEvery}})
-	river.AddWorker(w, &finishWorker{desk: desk, steady: steady[finishArgs]{every: opts.FinishEvery, timeout: finishTimeout}})
+	river.AddWorker(w, &finishWorker{desk: desk, steady: steady[finishArgs]{every: opts.TendEvery, timeout: finishTimeout}})
 	river.AddWorker(w, &resolveWorker{desk: desk, steady: steady[resolveArgs]{every: resolveEvery(opts)}, window: opts.UnknownWindow})
 	river.AddWorker(w, &tendWorker{desk: desk, steady: steady[tendArgs]{every: opts.TendEvery}})
 	river.AddWorker(w, &sweepWorker{desk: desk, steady: steady[sweepArgs]{every: sweepEvery}})

@@ -60,7 +60,7 @@ func (s *stage) start() {
 // run works jobs, fast, until the test ends.
 func (s *stage) run() {
 	s.t.Helper()
-	r, err := New(Options{Store: s.Store, TendEvery: time.Second, FinishEvery: 200 * time.Millisecond})
+	r, err := New(Options{Store: s.Store, TendEvery: time.Second})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestALongFinishIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Time{})
 	s.exec(`INSERT INTO river_job (kind, args, max_attempts, state, attempt, attempted_at, attempted_by)
-		SELECT kind, '{}', 25, 'running', 1, now() - interval '20 min', ARRAY['a node'] FROM unnest(ARRAY['finish_campaign', 'sweep']) kind`)
+		SELECT kind, '{}', 25, 'running', 1, now() - interval '5 min', ARRAY['a node'] FROM unnest(ARRAY['finish_campaign', 'sweep']) kind`)
 	s.run()
 	s.until("what a killed node left is not rescued", func() bool {
 		return s.scalar(`SELECT count(*) FROM river_job WHERE kind = 'sweep' AND attempted_by[1] = 'a node' AND state = 'running'`) == 0

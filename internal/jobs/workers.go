@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,7 +37,7 @@ func (s steady[T]) Timeout(*river.Job[T]) time.Duration { return s.timeout }
 // finishTimeout lets the last look read ten million rows on a slow disk, and
 // the expiry of as many go on for a good while: what it did before it was cut
 // off stays done. A killed node's job is taken up again only after this time.
-const finishTimeout = 30 * time.Minute
+const finishTimeout = 10 * time.Minute
 
 // startArgs name the instant too: a start that was moved is another job.
 type startArgs struct {
@@ -63,30 +62,14 @@ func (w *startWorker) Work(ctx context.Context, job *river.Job[startArgs]) error
 	return err
 }
 
-// start runs a campaign whose time has come and gives it its finish job. wait
-// is how long there is still to wait.
+// start runs a campaign whose time has come. wait is how long there is still
+// to wait.
 func (d desk) start(ctx context.Context, campaign int64) (wait time.Duration, err error) {
 	started, wait, err := d.store.MarkScheduledStart(ctx, campaign)
-	if err != nil || wait > 0 {
-		return wait, err
-	}
 	if started {
 		d.log.InfoContext(ctx, "campaign started", "campaign", campaign)
 	}
-	return 0, finish(ctx, campaign)
-}
-
-// finish makes a campaign's finish job, unless it has one. One for a campaign
-// that does not run ends itself.
-func finish(ctx context.Context, campaign int64) error {
-	client, err := river.ClientFromContextSafely[pgx.Tx](ctx)
-	if err != nil {
-		return fmt.Errorf("find river client: %w", err)
-	}
-	if _, err := client.Insert(ctx, finishArgs{Campaign: campaign}, nil); err != nil {
-		return fmt.Errorf("insert finish of campaign %d: %w", campaign, err)
-	}
-	return nil
+	return wait, err
 }
 
 type finishArgs struct {
@@ -96,8 +79,8 @@ type finishArgs struct {
 func (finishArgs) Kind() string                 { return "finish_campaign" }
 func (finishArgs) InsertOpts() river.InsertOpts { return once() }
 
-// finishWorker looks at one campaign, again and again until it is over. It
-// snoozes in place, so a campaign costs one job row however long it runs.
+// finishWorker ends one campaign of which the tender has seen that it may end.
+// It looks again under the campaign's lock, and ends itself when it was wrong.
 type finishWorker struct {
 	desk
 	steady[finishArgs]
@@ -105,32 +88,10 @@ type finishWorker struct {
 
 func (w *finishWorker) Work(ctx context.Context, job *river.Job[finishArgs]) error {
 	finished, err := w.store.FinishCampaign(ctx, job.Args.Campaign)
-	if err != nil {
-		return err
-	}
 	if finished {
 		w.log.InfoContext(ctx, "campaign finished", "campaign", job.Args.Campaign)
-		return nil
 	}
-	c, err := w.store.FindCampaign(ctx, strconv.FormatInt(job.Args.Campaign, 10))
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil
-	case err != nil:
-		return err
-	case mayFinish(c):
-		return river.JobSnooze(w.every)
-	default: // stopped: whoever starts it again makes a new job
-		return nil
-	}
-}
-
-// mayFinish reports whether a campaign can come to its end as it stands: it
-// runs, or it is paused and its time is over. That the node's clock may be off
-// matters little: the store judges by its own.
-func mayFinish(c store.Campaign) bool {
-	expired := !c.ExpireAt.IsZero() && c.ExpireAt.Before(time.Now())
-	return c.State == store.Running || c.State == store.Paused && expired
+	return err
 }
 
 type resolveArgs struct{}
@@ -159,11 +120,12 @@ func (w *resolveWorker) Work(ctx context.Context, _ *river.Job[resolveArgs]) err
 
 type tendArgs struct{}
 
-func (tendArgs) Kind() string                 { return "tend" }
-func (tendArgs) InsertOpts() river.InsertOpts { return once() }
+func (tendArgs) Kind() string { return "tend" }
 
 // tendWorker is what makes losing jobs harmless: the campaigns' rows are the
-// truth, and it makes the jobs agree with them.
+// truth, and it makes the jobs agree with them. It is not unique: the look of a
+// node that was killed in it must not keep the next one out, and two at once do
+// no harm.
 type tendWorker struct {
 	desk
 	steady[tendArgs]
@@ -179,8 +141,8 @@ func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
 		switch {
 		case c.State == store.Scheduled:
 			_, err = w.start(ctx, c.ID)
-		case mayFinish(c):
-			err = finish(ctx, c.ID)
+		case c.State == store.Running, !c.ExpireAt.IsZero(): // a paused one ends only by its time
+			err = w.finish(ctx, c.ID)
 		default:
 			continue
 		}
@@ -189,6 +151,22 @@ func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// finish makes a campaign's finish job, once it looks as if it could end.
+func (w *tendWorker) finish(ctx context.Context, campaign int64) error {
+	may, err := w.store.MayFinish(ctx, campaign)
+	if err != nil || !may {
+		return err
+	}
+	client, err := river.ClientFromContextSafely[pgx.Tx](ctx)
+	if err != nil {
+		return fmt.Errorf("find river client: %w", err)
+	}
+	if _, err := client.Insert(ctx, finishArgs{Campaign: campaign}, nil); err != nil {
+		return fmt.Errorf("insert finish job: %w", err)
+	}
+	return nil
 }
 
 type sweepArgs struct{}

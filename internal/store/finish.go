@@ -9,6 +9,17 @@ import (
 	"github.com/weirhq/weir/internal/store/db"
 )
 
+// MayFinish is a cheap look whether FinishCampaign might have something to do:
+// nothing of the campaign is pending, sending or unknown, or what is pending is
+// out of time.
+func (s *Store) MayFinish(ctx context.Context, id int64) (bool, error) {
+	look, err := s.q.CampaignBusy(ctx, s.pool, id)
+	if err != nil {
+		return false, fmt.Errorf("look for unsettled recipients: %w", err)
+	}
+	return look.Waiting && look.Expired || !look.Waiting && !look.Called, nil
+}
+
 // FinishCampaign finishes a running campaign when no row of it is pending,
 // sending or unknown, and reports whether it did. Of one whose time is over,
 // running or paused, it expires what is pending first, up to the whole audience
