@@ -117,6 +117,7 @@ CREATE TABLE campaign_imports (
     head_sha256  bytea NOT NULL,                            -- of its first MiB, for a resume
     size         bigint NOT NULL,
     line         bigint NOT NULL DEFAULT 0,                 -- last line committed
+    rows_digest  bigint NOT NULL DEFAULT 0,                 -- of every row up to it, for a resume
     rows_read    bigint NOT NULL DEFAULT 0,
     accepted     bigint NOT NULL DEFAULT 0,
     rejected     bigint NOT NULL DEFAULT 0,

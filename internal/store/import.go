@@ -135,6 +135,9 @@ type importer struct {
 	total    Imported // the writer's
 	replayed Imported // the reader's: what it has read again of from
 	due      int64    // microseconds since 2000: the campaign's creation, so that due order is file order
+	digest   uint64   // the reader's: of all rows it has read
+	again    uint64   // … of those that it has read again
+	known    uint64   // … as an earlier import had it
 	phones   *seen
 	ids      idBlock
 	full     chan *batch
@@ -162,6 +165,7 @@ func (im *importer) open(ctx context.Context) error {
 		File: r.File, Line: r.Line, Read: r.RowsRead, Accepted: r.Accepted, Rejected: r.Rejected,
 		Duplicate: r.Duplicate, Defaulted: r.Defaulted, Resumed: r.RowsRead,
 	}
+	im.known = uint64(r.RowsDigest)
 	im.total = im.from
 	return nil
 }

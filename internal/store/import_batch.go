@@ -19,8 +19,9 @@ type batch struct {
 	los    []int64 // the ids handed out, as runs
 	his    []int64
 
-	line                                int64 // of the last row
-	read, accepted, rejected, defaulted int64 // accepted: in state and params
+	line                                int64  // of the last row
+	digest                              uint64 // of all rows up to it
+	read, accepted, rejected, defaulted int64  // accepted: in state and params
 	maybeBytes                          int
 }
 

@@ -21,6 +21,7 @@ func (im *importer) read(ctx context.Context) error {
 			return fmt.Errorf("line %d comes after line %d: lines must grow", row.Line, last)
 		}
 		last = row.Line
+		im.digest = digest(im.digest, row)
 		if row.Line <= im.from.Line {
 			im.replay(row)
 			continue
@@ -81,6 +82,7 @@ func receive(ctx context.Context, free <-chan *batch) (*batch, error) {
 
 // replay takes a row that an earlier import has committed: it fills the filter.
 func (im *importer) replay(row ImportRow) {
+	im.again = im.digest
 	im.replayed.Read++
 	if row.Defaulted {
 		im.replayed.Defaulted++
@@ -93,19 +95,36 @@ func (im *importer) replay(row ImportRow) {
 }
 
 // sameRows proves, before the first new row, that what was read again is what
-// had been committed: a file that was mended further down, or read with other
-// options, must not be mixed with the first one.
+// had been committed, row by row: a file that was mended further down, or read
+// with other options, must not be mixed with the first one.
 func (im *importer) sameRows() error {
 	f, r := im.from, im.replayed
-	if f.Read == r.Read && f.Rejected == r.Rejected && f.Defaulted == r.Defaulted {
+	if f.Read == r.Read && f.Rejected == r.Rejected && f.Defaulted == r.Defaulted && im.again == im.known {
 		return nil
 	}
-	return refuse(ErrRefused, "up to line %d the file now reads as %d rows, %d of them rejected, and it was imported as %d and %d: "+
+	return refuse(ErrRefused, "up to line %d the file now reads otherwise than it was imported (%d rows, %d of them rejected, then %d and %d): "+
 		"go on with the same file and the same options, or drop the campaign and create it anew", f.Line, r.Read, r.Rejected, f.Read, f.Rejected)
 }
 
+// digest goes on with a running FNV-1a hash by one row.
+func digest(sum uint64, row ImportRow) uint64 {
+	const prime = 1099511628211
+	mix := func(s string) {
+		for i := range len(s) {
+			sum = (sum ^ uint64(s[i])) * prime
+		}
+		sum = (sum ^ 0xff) * prime // a byte that no UTF-8 text has: where a value ends counts
+	}
+	sum = (sum ^ uint64(row.Line)) * prime
+	mix(row.Phone)
+	for _, v := range row.Values {
+		mix(v)
+	}
+	return sum
+}
+
 func (im *importer) add(ctx context.Context, b *batch, row ImportRow) error {
-	b.line = row.Line
+	b.line, b.digest = row.Line, im.digest
 	b.read++
 	if row.Defaulted {
 		b.defaulted++

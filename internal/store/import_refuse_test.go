@@ -16,7 +16,7 @@ func TestImportRefusesAnotherFile(t *testing.T) {
 	}{
 		{"size", func(src *ImportSource) { src.Size++ }, "began with another file"},
 		{"head", func(src *ImportSource) { src.Head = []byte("other") }, "began with another file"},
-		{"a row fewer", func(src *ImportSource) { src.Rows = file(rows[1:], whole).Rows }, "now reads as 9 rows"},
+		{"a row fewer", func(src *ImportSource) { src.Rows = file(rows[1:], whole).Rows }, "now reads otherwise than it was imported (9 rows"},
 		{"a row rejected now", func(src *ImportSource) {
 			other := numbered(30)
 			other[3].Rejected = true
@@ -26,7 +26,12 @@ func TestImportRefusesAnotherFile(t *testing.T) {
 			other := numbered(30)
 			other[3].Phone, other[25].Phone = "+5521999999999", rows[3].Phone
 			src.Rows = file(other, whole).Rows
-		}, "no longer is what was imported before"},
+		}, "now reads otherwise"},
+		{"a value changed", func(src *ImportSource) {
+			other := numbered(30)
+			other[3].Values = append([]string{"someone else"}, other[3].Values[1:]...)
+			src.Rows = file(other, whole).Rows
+		}, "now reads otherwise"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -88,7 +88,7 @@ func (im *importer) advance(ctx context.Context, tx pgx.Tx, b *batch, duplicates
 		return fmt.Errorf("add id ranges: %w", err)
 	}
 	moved, err := im.store.q.AdvanceImport(ctx, tx, &db.AdvanceImportParams{
-		Campaign: im.campaign, Was: im.total.Line, Line: b.line, RowsRead: b.read,
+		Campaign: im.campaign, Was: im.total.Line, Line: b.line, Digest: int64(b.digest), RowsRead: b.read,
 		Accepted: b.read - b.rejected - duplicates, Rejected: b.rejected, Duplicate: duplicates, Defaulted: b.defaulted,
 	})
 	if err != nil {

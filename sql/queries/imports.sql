@@ -15,7 +15,7 @@ ON CONFLICT (campaign_id) DO UPDATE SET
     file = CASE WHEN i.line = 0 THEN excluded.file ELSE i.file END,
     head_sha256 = CASE WHEN i.line = 0 THEN excluded.head_sha256 ELSE i.head_sha256 END,
     size = CASE WHEN i.line = 0 THEN excluded.size ELSE i.size END
-RETURNING i.file, i.head_sha256, i.size, i.line, i.rows_read, i.accepted, i.rejected, i.duplicate, i.defaulted,
+RETURNING i.file, i.head_sha256, i.size, i.line, i.rows_digest, i.rows_read, i.accepted, i.rejected, i.duplicate, i.defaulted,
     (SELECT c.created_at FROM campaigns c WHERE c.id = i.campaign_id)::timestamptz AS created_at;
 
 -- name: NextRecipientBlock :one
@@ -50,7 +50,7 @@ SELECT @campaign::bigint, run.lo, run.hi FROM run WHERE NOT EXISTS (SELECT FROM 
 -- A batch's truth. It stands only on the line that this import saw last: of
 -- two importers one loses its batch, whatever became of the lock.
 WITH moved AS (
-    UPDATE campaign_imports i SET line = @line::bigint, rows_read = i.rows_read + @rows_read::bigint, accepted = i.accepted + @accepted::bigint,
+    UPDATE campaign_imports i SET line = @line::bigint, rows_digest = @digest::bigint, rows_read = i.rows_read + @rows_read::bigint, accepted = i.accepted + @accepted::bigint,
         rejected = i.rejected + @rejected::bigint, duplicate = i.duplicate + @duplicate::bigint, defaulted = i.defaulted + @defaulted::bigint
     FROM campaigns c
     WHERE i.campaign_id = @campaign::bigint AND i.line = @was::bigint AND i.done_at IS NULL AND c.id = i.campaign_id AND c.state = 'importing'

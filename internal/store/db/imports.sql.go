@@ -74,20 +74,21 @@ func (q *Queries) AddRanges(ctx context.Context, db DBTX, arg *AddRangesParams) 
 
 const advanceImport = `-- name: AdvanceImport :one
 WITH moved AS (
-    UPDATE campaign_imports i SET line = $1::bigint, rows_read = i.rows_read + $2::bigint, accepted = i.accepted + $3::bigint,
-        rejected = i.rejected + $4::bigint, duplicate = i.duplicate + $5::bigint, defaulted = i.defaulted + $6::bigint
+    UPDATE campaign_imports i SET line = $1::bigint, rows_digest = $2::bigint, rows_read = i.rows_read + $3::bigint, accepted = i.accepted + $4::bigint,
+        rejected = i.rejected + $5::bigint, duplicate = i.duplicate + $6::bigint, defaulted = i.defaulted + $7::bigint
     FROM campaigns c
-    WHERE i.campaign_id = $7::bigint AND i.line = $8::bigint AND i.done_at IS NULL AND c.id = i.campaign_id AND c.state = 'importing'
+    WHERE i.campaign_id = $8::bigint AND i.line = $9::bigint AND i.done_at IS NULL AND c.id = i.campaign_id AND c.state = 'importing'
     RETURNING i.campaign_id
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
-    SELECT campaign_id, 'pending', $3::bigint FROM moved WHERE $3::bigint > 0
+    SELECT campaign_id, 'pending', $4::bigint FROM moved WHERE $4::bigint > 0
 )
 SELECT count(*) FROM moved
 `
 
 type AdvanceImportParams struct {
 	Line      int64
+	Digest    int64
 	RowsRead  int64
 	Accepted  int64
 	Rejected  int64
@@ -102,6 +103,7 @@ type AdvanceImportParams struct {
 func (q *Queries) AdvanceImport(ctx context.Context, db DBTX, arg *AdvanceImportParams) (int64, error) {
 	row := db.QueryRow(ctx, advanceImport,
 		arg.Line,
+		arg.Digest,
 		arg.RowsRead,
 		arg.Accepted,
 		arg.Rejected,
@@ -170,7 +172,7 @@ ON CONFLICT (campaign_id) DO UPDATE SET
     file = CASE WHEN i.line = 0 THEN excluded.file ELSE i.file END,
     head_sha256 = CASE WHEN i.line = 0 THEN excluded.head_sha256 ELSE i.head_sha256 END,
     size = CASE WHEN i.line = 0 THEN excluded.size ELSE i.size END
-RETURNING i.file, i.head_sha256, i.size, i.line, i.rows_read, i.accepted, i.rejected, i.duplicate, i.defaulted,
+RETURNING i.file, i.head_sha256, i.size, i.line, i.rows_digest, i.rows_read, i.accepted, i.rejected, i.duplicate, i.defaulted,
     (SELECT c.created_at FROM campaigns c WHERE c.id = i.campaign_id)::timestamptz AS created_at
 `
 
@@ -186,6 +188,7 @@ type OpenImportRow struct {
 	HeadSha256 []byte
 	Size       int64
 	Line       int64
+	RowsDigest int64
 	RowsRead   int64
 	Accepted   int64
 	Rejected   int64
@@ -215,6 +218,7 @@ func (q *Queries) OpenImport(ctx context.Context, db DBTX, arg *OpenImportParams
 			&i.HeadSha256,
 			&i.Size,
 			&i.Line,
+			&i.RowsDigest,
 			&i.RowsRead,
 			&i.Accepted,
 			&i.Rejected,

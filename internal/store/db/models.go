@@ -119,6 +119,7 @@ type CampaignImport struct {
 	HeadSha256 []byte
 	Size       int64
 	Line       int64
+	RowsDigest int64
 	RowsRead   int64
 	Accepted   int64
 	Rejected   int64
