@@ -123,7 +123,7 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &usage):
 		_, _ = fmt.Fprintln(w, "weir:", err)
 		return exitUsage
-	case err == context.Canceled: // by Ctrl-C, and there is nothing more to say
+	case err.Error() == context.Canceled.Error(): // by Ctrl-C, and there is nothing more to say
 		_, _ = fmt.Fprintln(w, "weir: interrupted")
 		return exitFailure
 	default:

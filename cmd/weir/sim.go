@@ -52,8 +52,9 @@ func (c simCmd) Run(ctx context.Context, s *session) error {
 		Sent:      sim.Spread{Base: 200 * time.Millisecond, Jitter: 300 * time.Millisecond},
 		Delivered: sim.Spread{Base: 500 * time.Millisecond, Jitter: time.Second},
 		Read:      sim.Spread{Base: time.Second, Jitter: 5 * time.Second}, ReadShare: c.ReadShare,
-		Failures: []sim.Failure{{Code: 131026, Share: c.FailShare}},
-		Logger:   s.log,
+		Failures:       []sim.Failure{{Code: 131026, Share: c.FailShare}},
+		AutoThroughput: c.Throughput,
+		Logger:         s.log,
 	}
 	for _, id := range c.Number {
 		opts.Numbers = append(opts.Numbers, sim.Number{ID: id, WABA: c.WABA, Throughput: c.Throughput})

@@ -274,3 +274,18 @@ func TestUnknownTemplatesCannotBeDescribed(t *testing.T) {
 		t.Errorf("HTTP %d %s", rec.Code, rec.Body)
 	}
 }
+
+// TestAutoThroughput: numbers that nobody listed get the limit that was asked
+// for, not the platform's default.
+func TestAutoThroughput(t *testing.T) {
+	t.Parallel()
+	for want, auto := range map[int]int{defaultThroughput: 0, 500: 500} {
+		s, err := New(Options{AutoThroughput: auto})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.world.Load().line("123").Throughput; got != want {
+			t.Errorf("an unlisted number may send %d per second with AutoThroughput %d, want %d", got, auto, want)
+		}
+	}
+}

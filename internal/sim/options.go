@@ -34,9 +34,10 @@ type Options struct {
 	Tokens []string
 	// Numbers are the known senders; empty accepts every number id.
 	Numbers []Number
-	// AutoNumbers accepts unknown number ids beside the listed ones, at 80
-	// messages per second.
-	AutoNumbers bool
+	// AutoNumbers accepts unknown number ids beside the listed ones, at
+	// AutoThroughput messages per second; 0 means Meta's default of 80.
+	AutoNumbers    bool
+	AutoThroughput int
 	// Templates are the known templates; empty accepts every template.
 	Templates []Template
 	// AutoTemplates accepts unknown template names beside the listed ones: their

@@ -82,7 +82,7 @@ func (w *world) line(id string) *line {
 	defer w.mu.Unlock()
 	l := w.numbers[id]
 	if l == nil && w.opts.AutoNumbers && isID(id) {
-		l = w.addNumber(Number{ID: id})
+		l = w.addNumber(Number{ID: id, Throughput: w.opts.AutoThroughput})
 	}
 	return l
 }
