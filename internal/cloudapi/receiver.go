@@ -51,7 +51,8 @@ type Receiver struct {
 	decoder  decoder
 	room     *semaphore.Weighted
 	metrics  *receiverMetrics
-	failing  atomic.Bool // the last commit failed: one log line per change, not per request
+	failing  atomic.Bool  // the last commit failed: one log line per change, not per request
+	warned   atomic.Int64 // Unix seconds of the last warning about signatures
 }
 
 // NewReceiver checks the options.
@@ -162,11 +163,24 @@ func (rc *Receiver) deliver(w http.ResponseWriter, r *http.Request, now time.Tim
 		return answer(w, status, res)
 	}
 	if !rc.verifier.verify(sum, in.body) {
+		rc.warnSignature(now)
 		return answer(w, http.StatusUnauthorized, resultSignature)
 	}
 	d := rc.decoder.decode(in.body, now)
 	status, res := rc.store(r.Context(), d)
 	return answer(w, status, res)
+}
+
+// warnEvery bounds the warnings that strangers can cause.
+const warnEvery = 60 // seconds
+
+// warnSignature tells an operator whose app secret is wrong: every webhook is
+// refused then, and nothing else would say so.
+func (rc *Receiver) warnSignature(now time.Time) {
+	last := rc.warned.Load()
+	if now.Unix()-last >= warnEvery && rc.warned.CompareAndSwap(last, now.Unix()) {
+		rc.options.Logger.Warn("a webhook's signature does not match; if all are refused, WEIR_APP_SECRET is not the app's secret")
+	}
 }
 
 // take reads the body; its status is 200 when all of it is there.
