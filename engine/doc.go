@@ -111,6 +111,11 @@
 // is too few for slow calls (the rate is missed) and too many for fast ones
 // (every idle sender is a row claimed early).
 //
+// We rest a number after five answers in a row that tell of the platform's
+// trouble, and let a retry meanwhile spend nothing, because an outage says
+// nothing about a message: without it 40 s of one used up most of a campaign's
+// attempts.
+//
 // We stop a campaign for the claim batches up to the one in flight, not with a
 // flag, because a flag must be cleared when an operator resumes, and late answers
 // of the old batches must not stop it again. Batches are numbered under the lock

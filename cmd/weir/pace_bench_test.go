@@ -30,7 +30,6 @@ func BenchmarkPace(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("%d_mps_%v_webhooks_%t", c.mps, c.latency, c.webhooks), func(b *testing.B) {
 			for b.Loop() {
-				// The limit is a thousandth over the pace, so that the burst fits under it.
 				times := paceOf(b, float64(c.mps), c.people, c.latency, c.webhooks)
 				span := time.Duration(times[len(times)-1] - times[0])
 				mean := float64(len(times)-1) / span.Seconds()
@@ -42,8 +41,9 @@ func BenchmarkPace(b *testing.B) {
 	}
 }
 
-// paceOf sends a campaign at mps and returns when the simulator received each
-// message, in nanoseconds.
+// paceOf sends a campaign at mps, on a limit one higher so that the burst fits
+// under it, and returns when the simulator received each message, in
+// nanoseconds.
 func paceOf(b *testing.B, mps float64, people int, latency time.Duration, webhooks bool) []int64 {
 	hooks, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -292,7 +292,7 @@ func TestRequestsCutShortHaveNoLine(t *testing.T) {
 	t.Parallel()
 	s := mustNew(t, Options{})
 	defer func() {
-		if v := recover(); v != http.ErrAbortHandler || len(s.Ledger()) != 0 { //nolint:errorlint // the value itself
+		if v := recover(); v != http.ErrAbortHandler || len(s.Ledger()) != 0 { // the value itself
 			t.Errorf("panic %v, ledger %v", v, s.Ledger())
 		}
 	}()

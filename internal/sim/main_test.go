@@ -31,7 +31,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	go func() {
 		aborted := true
 		defer func() {
-			if v := recover(); v != nil && v != http.ErrAbortHandler { //nolint:errorlint // panics carry the value itself
+			if v := recover(); v != nil && v != http.ErrAbortHandler { // panics carry the value itself
 				panic(v)
 			}
 			done <- aborted
