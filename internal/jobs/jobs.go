@@ -43,7 +43,7 @@ type Options struct {
 
 // Runner works the jobs of one node.
 type Runner struct {
-	client *river.Client[pgx.Tx]
+	opts Options
 }
 
 // New makes a Runner; it connects only when run.
@@ -54,6 +54,13 @@ func New(opts Options) (*Runner, error) {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	opts.UnknownWindow = cmp.Or(opts.UnknownWindow, 30*time.Minute)
 	opts.TendEvery = cmp.Or(opts.TendEvery, 2*time.Second)
+	if _, err := newClient(opts); err != nil {
+		return nil, err
+	}
+	return &Runner{opts: opts}, nil
+}
+
+func newClient(opts Options) (*river.Client[pgx.Tx], error) {
 	client, err := river.NewClient(riverpgxv5.New(opts.Store.Pool()), &river.Config{
 		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
 		Workers: workers(opts),
@@ -73,23 +80,50 @@ func New(opts Options) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new river client: %w", err)
 	}
-	return &Runner{client: client}, nil
+	return client, nil
 }
 
-// Run works jobs until ctx ends, lets those under way finish, and returns.
+// Run works jobs until ctx ends, lets those under way finish, and returns. A
+// database that is away when it starts is waited for, as one that goes away
+// later is: a node must not die of what it is made to outlive.
 func (r *Runner) Run(ctx context.Context) error {
-	work := context.WithoutCancel(ctx)
-	if err := r.client.Start(work); err != nil {
-		return fmt.Errorf("start river: %w", err)
+	client, err := r.start(ctx)
+	if client == nil {
+		return err
 	}
 	<-ctx.Done()
-	stop, cancel := context.WithTimeout(work, 15*time.Second)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	if err := r.client.Stop(stop); err != nil {
+	if err := client.Stop(stop); err != nil {
 		return fmt.Errorf("stop river: %w", err)
 	}
 	return nil
 }
+
+// start tries with a new client each time until one runs or ctx ends: a client
+// whose start has failed half-way promises nothing about a second.
+func (r *Runner) start(ctx context.Context) (*river.Client[pgx.Tx], error) {
+	for {
+		client, err := newClient(r.opts)
+		if err != nil {
+			return nil, err
+		}
+		if err = client.Start(context.WithoutCancel(ctx)); err == nil {
+			return client, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		r.opts.Logger.WarnContext(ctx, "jobs not started yet; trying again", "err", err)
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(startAgain):
+		}
+	}
+}
+
+const startAgain = time.Second
 
 func periodic(opts Options) []*river.PeriodicJob {
 	every := func(d time.Duration, id string, args river.JobArgs) *river.PeriodicJob {

@@ -2,6 +2,9 @@ package jobs
 
 import (
 	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +22,7 @@ type stage struct {
 	*store.Store
 	t        *testing.T
 	campaign int64
+	refused  atomic.Bool // the runner has warned that it could not start
 }
 
 func newStage(t *testing.T, startAt time.Time) *stage {
@@ -60,7 +64,7 @@ func (s *stage) start() {
 // run works jobs, fast, until the test ends.
 func (s *stage) run() {
 	s.t.Helper()
-	r, err := New(Options{Store: s.Store, TendEvery: time.Second})
+	r, err := New(Options{Store: s.Store, TendEvery: time.Second, Logger: slog.New(&ear{slog.DiscardHandler, &s.refused})})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -73,6 +77,21 @@ func (s *stage) run() {
 			s.t.Errorf("runner: %v", err)
 		}
 	})
+}
+
+// ear hears that a runner could not start.
+type ear struct {
+	slog.Handler
+	heard *atomic.Bool
+}
+
+func (*ear) Enabled(context.Context, slog.Level) bool { return true }
+
+func (e *ear) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "jobs not started yet") {
+		e.heard.Store(true)
+	}
+	return nil
 }
 
 func (s *stage) state() store.CampaignState {

@@ -1,8 +1,11 @@
 package jobs
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weirhq/weir/internal/store"
 )
@@ -58,5 +61,45 @@ func TestALongFinishIsLeftAlone(t *testing.T) {
 	})
 	if n := s.scalar(`SELECT count(*) FROM river_job WHERE kind = 'finish_campaign' AND state = 'running'`); n != 1 {
 		t.Error("a finish that is under way was taken for stuck")
+	}
+}
+
+// TestADatabaseThatIsAwayAtTheStartIsWaitedFor: a node that starts while
+// Postgres restarts has work to do as soon as it is back.
+func TestADatabaseThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, time.Time{})
+	s.start()
+	s.settle()
+	doors := s.doors()
+	doors(false)
+	s.run()
+	s.until("it has not been refused", func() bool { return s.refused.Load() })
+	doors(true)
+	s.becomes(store.Finished)
+}
+
+// doors opens and shuts the stage's database to everybody, and throws out who
+// is in it.
+func (s *stage) doors() func(open bool) {
+	s.t.Helper()
+	config := s.Pool().Config().ConnConfig.Copy()
+	name := config.Database
+	config.Database = "postgres"
+	conn, err := pgx.ConnectConfig(s.t.Context(), config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return func(open bool) {
+		s.t.Helper()
+		for _, sql := range []string{
+			`UPDATE pg_database SET datallowconn = $2 WHERE datname = $1`,
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND NOT $2`,
+		} {
+			if _, err := conn.Exec(s.t.Context(), sql, name, open); err != nil {
+				s.t.Fatal(err)
+			}
+		}
 	}
 }
