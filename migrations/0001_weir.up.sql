@@ -4,11 +4,23 @@ CREATE TYPE recipient_status AS ENUM (
     'pending', 'sending', 'unknown', 'canceled', 'expired', 'suppressed', 'dead',
     'accepted', 'held', 'sent', 'failed', 'delivered', 'read');
 
+-- Which cluster answers, and on which timeline: a promoted standby or a restored
+-- backup answers otherwise than the server it stands in for, and may have
+-- forgotten claims whose messages went out. The timeline is read from the name
+-- of the WAL file: pg_control_checkpoint() tells the old one just after a
+-- promotion.
+CREATE FUNCTION cluster_identity() RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT system_identifier::text || '.' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system()
+$$;
+
 -- One row: what this database is. The key signs callback ids, so that a status
--- of another application on the same account is never taken for ours.
+-- of another application on the same account is never taken for ours. cluster
+-- is the one an operator has last vouched for; on another nothing is claimed.
 CREATE TABLE instance (
     one           boolean PRIMARY KEY DEFAULT true CHECK (one),
     callback_key  bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()),
+    cluster       text NOT NULL DEFAULT cluster_identity(),
+    confirmed_at  timestamptz NOT NULL DEFAULT now(),
     created_at    timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO instance DEFAULT VALUES;
@@ -28,6 +40,14 @@ CREATE TABLE numbers (
     created_at    timestamptz NOT NULL DEFAULT now(),
     CHECK (burst = 1 OR burst <= mps_limit / 20)
 );
+
+-- Nodes that can own numbers, while they are seen: what one's share is, is
+-- counted from them.
+CREATE TABLE nodes (
+    id        text PRIMARY KEY,
+    up_since  timestamptz NOT NULL DEFAULT now(),
+    seen_at   timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);
 
 -- UNIQUE (number_id, lease_id) makes a change of lease_id take the lock that
 -- FOR KEY SHARE waits for: heartbeats pass a claim, a takeover does not.
@@ -80,7 +100,9 @@ CREATE TABLE campaigns (
     state            text NOT NULL DEFAULT 'importing'
         CHECK (state IN ('importing', 'draft', 'scheduled', 'running', 'pausing', 'paused', 'canceling', 'canceled', 'finished')),
     state_reason     text,
-    control_version  bigint NOT NULL DEFAULT 0,
+    control_version  bigint NOT NULL DEFAULT 0,             -- of the last pause, resume or cancel
+    control_at       timestamptz,                           -- when it was asked for
+    confirmed_at     timestamptz,                           -- when no lane could send any more
     start_at         timestamptz,
     started_at       timestamptz,
     finished_at      timestamptz,
@@ -99,6 +121,18 @@ CREATE TABLE campaign_numbers (
     PRIMARY KEY (number_id, campaign_id)
 );
 CREATE INDEX campaign_numbers_campaign ON campaign_numbers (campaign_id);
+
+-- Lanes that have nothing of a campaign left in their hands since it was told to
+-- pause or cancel. An ack of an earlier version, or of an earlier lease, says
+-- nothing about this one.
+CREATE TABLE campaign_acks (
+    campaign_id      bigint NOT NULL REFERENCES campaigns ON DELETE CASCADE,
+    number_id        text NOT NULL,
+    lease_id         uuid NOT NULL,
+    control_version  bigint NOT NULL,
+    at               timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (campaign_id, number_id)
+);
 
 CREATE TABLE campaign_zones (
     campaign_id  bigint NOT NULL REFERENCES campaigns ON DELETE CASCADE,
@@ -224,6 +258,32 @@ CREATE TABLE breakers (
     forced_until  timestamptz
 );
 INSERT INTO breakers (scope) VALUES ('host');
+
+-- Every transition of a breaker, written by the statement that makes it, with
+-- the breaker row's own next number: a follower of (epoch, seq) sees no gap.
+CREATE TABLE breaker_events (
+    scope      text NOT NULL,
+    epoch      uuid NOT NULL,
+    seq        bigint NOT NULL,
+    at         timestamptz NOT NULL DEFAULT now(),
+    prev       text NOT NULL,
+    state      text NOT NULL,
+    reason     text NOT NULL,
+    samples    bigint NOT NULL DEFAULT 0,
+    failures   bigint NOT NULL DEFAULT 0,
+    reporters  int NOT NULL DEFAULT 0,
+    PRIMARY KEY (scope, epoch, seq)
+);
+
+-- What somebody should be told, written by the statement that makes it so, and
+-- delivered by a job.
+CREATE TABLE notices (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind     text NOT NULL,
+    subject  text NOT NULL,                                 -- what it is about: campaign:ID, number:ID, host, database
+    body     jsonb NOT NULL DEFAULT '{}',
+    at       timestamptz NOT NULL DEFAULT now()
+);
 
 -- Inbound messages, account events, and statuses that found no recipient.
 CREATE TABLE webhook_events (

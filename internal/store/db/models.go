@@ -85,6 +85,19 @@ type Breaker struct {
 	ForcedUntil pgtype.Timestamptz
 }
 
+type BreakerEvent struct {
+	Scope     string
+	Epoch     string
+	Seq       int64
+	At        pgtype.Timestamptz
+	Prev      string
+	State     string
+	Reason    string
+	Samples   int64
+	Failures  int64
+	Reporters int32
+}
+
 type Campaign struct {
 	ID             int64
 	Name           string
@@ -96,6 +109,8 @@ type Campaign struct {
 	State          string
 	StateReason    pgtype.Text
 	ControlVersion int64
+	ControlAt      pgtype.Timestamptz
+	ConfirmedAt    pgtype.Timestamptz
 	StartAt        pgtype.Timestamptz
 	StartedAt      pgtype.Timestamptz
 	FinishedAt     pgtype.Timestamptz
@@ -104,6 +119,14 @@ type Campaign struct {
 	OnUnknown      string
 	MaxAttempts    int32
 	CreatedAt      pgtype.Timestamptz
+}
+
+type CampaignAck struct {
+	CampaignID     int64
+	NumberID       string
+	LeaseID        string
+	ControlVersion int64
+	At             pgtype.Timestamptz
 }
 
 type CampaignCount struct {
@@ -161,6 +184,8 @@ type Claim struct {
 type Instance struct {
 	One         bool
 	CallbackKey []byte
+	Cluster     string
+	ConfirmedAt pgtype.Timestamptz
 	CreatedAt   pgtype.Timestamptz
 }
 
@@ -172,6 +197,20 @@ type LeaseEvent struct {
 	Kind     string
 	ReadyAt  pgtype.Timestamptz
 	At       pgtype.Timestamptz
+}
+
+type Node struct {
+	ID      string
+	UpSince pgtype.Timestamptz
+	SeenAt  pgtype.Timestamptz
+}
+
+type Notice struct {
+	ID      int64
+	Kind    string
+	Subject string
+	Body    []byte
+	At      pgtype.Timestamptz
 }
 
 type Number struct {
