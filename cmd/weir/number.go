@@ -64,7 +64,11 @@ func (c numberListCmd) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		if c.JSON {
-			return printJSON(s.std.out, numbers)
+			views := make([]numberView, len(numbers))
+			for i, n := range numbers {
+				views[i] = viewNumber(n)
+			}
+			return printJSON(s.std.out, views)
 		}
 		t := newTable(s.std.out, "NUMBER", "DISPLAY", "WABA", "RATE", "LIMIT", "HEADROOM", "STATE", "OWNER")
 		for _, n := range numbers {
@@ -72,6 +76,29 @@ func (c numberListCmd) Run(ctx context.Context, s *session) error {
 		}
 		return t.flush()
 	})
+}
+
+// numberView is a number as scripts read it.
+type numberView struct {
+	ID         string  `json:"id"`
+	Display    string  `json:"display,omitempty"`
+	WABA       string  `json:"waba"`
+	Limit      float64 `json:"limit_mps"`
+	Headroom   float64 `json:"headroom"`
+	Burst      int     `json:"burst"`
+	Rate       float64 `json:"rate_mps"` // what campaigns may use of the limit
+	TokenFile  string  `json:"token_file,omitempty"`
+	Enabled    bool    `json:"enabled"`
+	StopReason string  `json:"stop_reason,omitempty"`
+	Paused     float64 `json:"paused_seconds"` // how much longer a throttle holds it
+	Owner      string  `json:"owner,omitempty"`
+}
+
+func viewNumber(n store.NumberInfo) numberView {
+	return numberView{
+		ID: n.ID, Display: n.Display, WABA: n.WABA, Limit: n.Limit, Headroom: n.Headroom, Burst: max(n.Burst, 1), Rate: n.Rate(),
+		TokenFile: n.TokenFile, Enabled: n.Enabled, StopReason: n.StopReason, Paused: n.Paused.Seconds(), Owner: n.Holder,
+	}
 }
 
 func numberState(n store.NumberInfo) string {
