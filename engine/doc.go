@@ -10,7 +10,7 @@
 //
 // # The path of a row
 //
-//	Store.Candidates ─► Node ─ Acquire ─► quarantine ─► Reclaim ─► lane, one a leased number:
+//	Store.Census ─► Node ─ Acquire ─► quarantine ─► Reclaim ─► lane, one a leased number:
 //
 //	   ┌────────────── demand: "I am free" ──────────────┐
 //	   ▼                                                 │

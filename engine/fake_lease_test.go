@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
-func (m *memory) Candidates(ctx context.Context) ([]Candidate, error) {
-	if err := m.begin(ctx, "candidates", nil); err != nil {
-		return nil, err
+func (m *memory) Census(ctx context.Context, ttl time.Duration) (Census, error) {
+	if err := m.begin(ctx, "census", nil); err != nil {
+		return Census{}, err
 	}
-	var out []Candidate
-	for _, n := range m.numbers {
+	var out Census
+	for _, id := range slices.Sorted(maps.Keys(m.numbers)) {
+		n := m.numbers[id]
 		needed := false
 		for _, c := range m.campaigns {
 			needed = needed || !c.halted
@@ -21,13 +24,18 @@ func (m *memory) Candidates(ctx context.Context) ([]Candidate, error) {
 			needed = needed || k.lease.Number == n.ID
 		}
 		if needed {
-			out = append(out, Candidate{
+			out.Candidates = append(out.Candidates, Candidate{
 				Number: n.ID, LeaseID: n.lease.ID, Beats: n.beats, Holder: n.holder,
 				Free: n.lease.ID == "" || n.released, Expired: time.Since(n.expires),
 			})
 		}
 	}
-	return out, m.end("candidates", nil)
+	for _, id := range slices.Sorted(maps.Keys(m.nodes)) {
+		if time.Since(m.nodes[id]) < ttl {
+			out.Nodes = append(out.Nodes, id)
+		}
+	}
+	return out, m.end("census", nil)
 }
 
 func (m *memory) Acquire(ctx context.Context, bid Bid) (Grant, error) {
@@ -51,19 +59,24 @@ func (m *memory) Acquire(ctx context.Context, bid Bid) (Grant, error) {
 	return Grant{Lease: n.lease, Ready: n.ready.Sub(now)}, m.end("acquire", bid)
 }
 
-func (m *memory) Heartbeat(ctx context.Context, ttl time.Duration, leases []LeaseID) ([]LeaseID, error) {
-	if err := m.begin(ctx, "heartbeat", leases); err != nil {
-		return nil, err
+func (m *memory) Heartbeat(ctx context.Context, beat Beat) (Pulse, error) {
+	if err := m.begin(ctx, "heartbeat", beat); err != nil {
+		return Pulse{}, err
 	}
-	var kept []LeaseID
-	for _, id := range leases {
+	now := time.Now()
+	m.nodes[beat.Node] = now
+	if beat.Leaving {
+		delete(m.nodes, beat.Node)
+	}
+	pulse := Pulse{Cluster: m.cluster}
+	for _, id := range beat.Leases {
 		if n := m.numbers[id.Number]; n.lease == id && !n.released {
 			n.beats++
-			n.expires = time.Now().Add(ttl)
-			kept = append(kept, id)
+			n.expires = now.Add(beat.TTL)
+			pulse.Held = append(pulse.Held, id)
 		}
 	}
-	return kept, m.end("heartbeat", leases)
+	return pulse, m.end("heartbeat", beat)
 }
 
 func (m *memory) Release(ctx context.Context, id LeaseID) error {

@@ -20,6 +20,8 @@ type memory struct {
 	campaigns map[int64]*memCampaign
 	claims    map[memClaim]*memBatch
 	grants    int
+	nodes     map[string]time.Time // when each was last seen
+	cluster   string               // which database this is
 
 	restraints []Restraint
 	workReads  int
@@ -77,6 +79,7 @@ func newMemory(latency time.Duration, numbers ...Number) *memory {
 	m := &memory{
 		latency: latency, numbers: make(map[string]*memNumber),
 		campaigns: make(map[int64]*memCampaign), claims: make(map[memClaim]*memBatch),
+		nodes: make(map[string]time.Time), cluster: "1.1",
 	}
 	for _, n := range numbers {
 		n.Enabled = true

@@ -17,6 +17,7 @@ type Node struct {
 	log     *slog.Logger
 	watches map[string]watch // touched only by Run's goroutine
 	lanes   sync.WaitGroup
+	left    chan struct{} // closed once the fleet has been told that this node leaves
 
 	mu   sync.Mutex
 	held map[string]*holding // by number
@@ -42,24 +43,26 @@ func NewNode(o Options) (*Node, error) {
 	}
 	return &Node{
 		opts: o, metrics: m, log: o.Logger,
-		watches: make(map[string]watch), held: make(map[string]*holding),
+		watches: make(map[string]watch), held: make(map[string]*holding), left: make(chan struct{}),
 	}, nil
 }
 
-// Run owns numbers and sends until ctx ends. Then it drains every lane (calls
-// are answered and recorded, which takes at most the sender's timeouts and
-// FlushTimeout), releases the leases and returns nil.
+// Run owns numbers and sends until ctx ends. Then it tells the fleet that it
+// leaves, drains every lane (calls are answered and recorded, which takes at
+// most the sender's timeouts and FlushTimeout), releases the leases and returns
+// nil.
 func (n *Node) Run(ctx context.Context) error {
 	// Heartbeats go on while lanes drain: their last results need the lease.
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var beats sync.WaitGroup
-	beats.Go(func() { n.beat(beating) })
+	beats.Go(func() { n.beat(beating, ctx.Done()) })
 
 	for ctx.Err() == nil {
 		n.look(ctx)
 		pause(ctx, jittered(n.opts.Poll))
 	}
+	<-n.left
 	n.lanes.Wait()
 	stop()
 	beats.Wait()
@@ -71,7 +74,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) look(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, n.opts.CallTimeout)
 	defer cancel()
-	candidates, err := n.opts.Store.Candidates(call)
+	census, err := n.opts.Store.Census(call, n.opts.TTL)
 	if err != nil {
 		if ctx.Err() == nil {
 			n.log.Warn("numbers without an owner not read; trying again", "err", err)
@@ -79,8 +82,8 @@ func (n *Node) look(ctx context.Context) {
 		return
 	}
 	now := time.Now()
-	watches := make(map[string]watch, len(candidates))
-	for _, c := range candidates {
+	watches := make(map[string]watch, len(census.Candidates))
+	for _, c := range census.Candidates {
 		w := n.watches[c.Number].observed(c, now)
 		switch {
 		case n.holds(c.Number):
@@ -153,9 +156,12 @@ func (n *Node) own(ctx context.Context, h *holding, ready time.Duration) {
 		log.Info("lane starts")
 		n.runLane(ctx, h, m)
 	}
-	lost := errors.Is(context.Cause(ctx), errLeaseLost)
-	log.Info("lane ended", "err", context.Cause(ctx))
-	if !lost {
+	why := context.Cause(ctx)
+	log.Info("lane ended", "err", why)
+	if !errors.Is(why, errLeaseLost) {
+		if !errors.Is(why, errIdle) {
+			<-n.left // or others would count this node when they share its numbers out
+		}
 		n.release(h.lease, log)
 	}
 	n.mu.Lock()
@@ -203,67 +209,6 @@ func (n *Node) release(lease LeaseID, log *slog.Logger) {
 	if err := n.opts.Store.Release(call, lease); err != nil {
 		log.Warn("lease not released; it runs out by itself", "err", err)
 	}
-}
-
-// beat renews all leases in one call, at every heartbeat.
-func (n *Node) beat(ctx context.Context) {
-	tick := time.NewTicker(n.opts.Heartbeat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			n.renew(ctx)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// renew moves trust forward from the instant the heartbeat was sent, and ends
-// the lanes whose leases the answer leaves out. While there is no answer, trust
-// runs out by itself and nothing else changes: lanes keep what they know and go
-// on if the lease turns out to be theirs still.
-func (n *Node) renew(ctx context.Context) {
-	leases := n.leases()
-	if len(leases) == 0 {
-		return
-	}
-	sent := time.Now()
-	call, cancel := context.WithTimeout(ctx, n.opts.CallTimeout)
-	defer cancel()
-	kept, err := n.opts.Store.Heartbeat(call, n.opts.TTL, leases)
-	if err != nil {
-		if ctx.Err() == nil {
-			n.log.Warn("heartbeat failed; sending goes on while the leases are trusted", "err", err)
-		}
-		return
-	}
-	alive := make(map[LeaseID]bool, len(kept))
-	for _, id := range kept {
-		alive[id] = true
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, id := range leases {
-		h := n.held[id.Number]
-		switch {
-		case h == nil || h.lease != id: // released meanwhile
-		case alive[id]:
-			h.trust.extend(sent.Add(n.opts.TTL - n.opts.Margin))
-		default:
-			h.end(errLeaseLost)
-		}
-	}
-}
-
-func (n *Node) leases() []LeaseID {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	ids := make([]LeaseID, 0, len(n.held))
-	for _, h := range n.held {
-		ids = append(ids, h.lease)
-	}
-	return ids
 }
 
 // jittered is d ± 20 %, so that a fleet does not beat in step.

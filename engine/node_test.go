@@ -39,23 +39,23 @@ func (v *view) reach(ctx context.Context, beat bool) error {
 	return ctx.Err()
 }
 
-func (v *view) Candidates(ctx context.Context) ([]Candidate, error) {
+func (v *view) Census(ctx context.Context, ttl time.Duration) (Census, error) {
 	if err := v.reach(ctx, false); err != nil {
-		return nil, err
+		return Census{}, err
 	}
-	return v.memory.Candidates(ctx)
+	return v.memory.Census(ctx, ttl)
 }
 
-func (v *view) Heartbeat(ctx context.Context, ttl time.Duration, ids []LeaseID) ([]LeaseID, error) {
+func (v *view) Heartbeat(ctx context.Context, beat Beat) (Pulse, error) {
 	if err := v.reach(ctx, true); err != nil {
-		return nil, err
+		return Pulse{}, err
 	}
 	sent := time.Now()
-	kept, err := v.memory.Heartbeat(ctx, ttl, ids)
-	if err == nil && len(kept) > 0 {
+	pulse, err := v.memory.Heartbeat(ctx, beat)
+	if err == nil && len(pulse.Held) > 0 {
 		v.beat = sent
 	}
-	return kept, err
+	return pulse, err
 }
 
 func (v *view) Claim(ctx context.Context, ask Ask) ([]Recipient, error) {

@@ -125,11 +125,11 @@ type lazy struct {
 	beats int
 }
 
-func (l *lazy) Heartbeat(ctx context.Context, ttl time.Duration, ids []LeaseID) ([]LeaseID, error) {
+func (l *lazy) Heartbeat(ctx context.Context, beat Beat) (Pulse, error) {
 	if l.beats++; l.beats%2 == 0 {
 		pause(ctx, 900*time.Millisecond)
 	}
-	return l.memory.Heartbeat(ctx, ttl, ids)
+	return l.memory.Heartbeat(ctx, beat)
 }
 
 // Nodes that wait beside a living owner have nothing to say.

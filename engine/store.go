@@ -53,6 +53,12 @@ type Candidate struct {
 	Expired time.Duration // how long ago it expired on the database's clock; negative while it lives
 }
 
+// Census is who needs an owner, and who could be one.
+type Census struct {
+	Candidates []Candidate // every number that needs an owner, by id
+	Nodes      []string    // ids of the nodes that were seen within the TTL, by id
+}
+
 // Bid asks for a lease. Seen is the candidate as this node has watched it for
 // a whole TTL on its own clock (or as it stands, when Free).
 type Bid struct {
@@ -66,6 +72,20 @@ type Bid struct {
 type Grant struct {
 	Lease LeaseID
 	Ready time.Duration // claims are refused for this long: the predecessor's quarantine
+}
+
+// Beat is a node's sign of life.
+type Beat struct {
+	Node    string
+	TTL     time.Duration // how long the leases live from now, and the node counts as living
+	Leases  []LeaseID     // to renew
+	Leaving bool          // the node takes no more numbers and no longer counts, whatever leases it still drains
+}
+
+// Pulse is what a beat was answered.
+type Pulse struct {
+	Held    []LeaseID // those of the beat's leases that are the node's still
+	Cluster string    // which database answered, and on which timeline: another after a fail-over or a restore
 }
 
 // Work is a number's settings and the running campaigns it may claim from.
@@ -116,17 +136,18 @@ type Restraint struct {
 // statement, safe to repeat, and returns ctx's error when ctx ends first.
 // Durations are measured on the database's clock.
 type Store interface {
-	// Candidates lists every number that needs an owner, with its lease as it
-	// stands, living ones too: a node's own number that is missing here needs
-	// it no more.
-	Candidates(ctx context.Context) ([]Candidate, error)
+	// Census lists every number that needs an owner, with its lease as it
+	// stands, living ones too (a node's own number that is missing here needs it
+	// no more), and the nodes that have beaten within ttl.
+	Census(ctx context.Context, ttl time.Duration) (Census, error)
 	// Acquire takes a lease, or ErrLeaseTaken.
 	Acquire(ctx context.Context, bid Bid) (Grant, error)
-	// Heartbeat renews leases in one statement and returns those still held. A
-	// lease that has run out and that nobody took is held still and lives again:
-	// a taker changes its id in the same row, so the two cannot both succeed, and
-	// until this call is answered the holder's own clock has stopped it.
-	Heartbeat(ctx context.Context, ttl time.Duration, leases []LeaseID) ([]LeaseID, error)
+	// Heartbeat says that the node lives, or leaves, and renews its leases, in
+	// one statement. A lease that has run out and that nobody took is held still
+	// and lives again: a taker changes its id in the same row, so the two cannot
+	// both succeed, and until this call is answered the holder's own clock has
+	// stopped it.
+	Heartbeat(ctx context.Context, beat Beat) (Pulse, error)
 	// Release gives a lease back cleanly: the next owner need not wait.
 	Release(ctx context.Context, lease LeaseID) error
 	// Reclaim turns what dead owners of this number left claimed into unknown

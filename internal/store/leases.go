@@ -18,30 +18,38 @@ var (
 	_ engine.StatusStore = (*Store)(nil)
 )
 
-// Candidates lists the numbers that need an owner, by id, those with a living
-// lease too: a bidder must have watched a lease stand still before it bids.
-func (s *Store) Candidates(ctx context.Context) ([]engine.Candidate, error) {
-	rows, err := s.q.Candidates(ctx, s.pool)
+// Census lists the numbers that need an owner, by id, those with a living
+// lease too (a bidder must have watched a lease stand still before it bids), and
+// the nodes seen within ttl. Like all that is about leases it has connections of
+// its own and waits for no other work.
+func (s *Store) Census(ctx context.Context, ttl time.Duration) (engine.Census, error) {
+	rows, err := s.q.Census(ctx, s.leases, ttl.Seconds())
 	if err != nil {
-		return nil, fmt.Errorf("list numbers that need an owner: %w", err)
+		return engine.Census{}, fmt.Errorf("list numbers that need an owner: %w", err)
 	}
-	candidates := make([]engine.Candidate, len(rows))
-	for i, r := range rows {
-		candidates[i] = engine.Candidate{
+	var census engine.Census
+	for _, r := range rows {
+		census.Nodes = r.Nodes
+		if r.NumberID == "" {
+			break
+		}
+		census.Candidates = append(census.Candidates, engine.Candidate{
 			Number: r.NumberID, LeaseID: r.LeaseID, Beats: r.Hb, Holder: r.Holder,
 			Free: r.Free, Expired: duration(r.ExpiredSeconds),
-		}
+		})
 	}
-	return candidates, nil
+	return census, nil
 }
 
 // Acquire takes a lease or answers engine.ErrLeaseTaken. It waits for a claim
 // of the old owner that is under way.
 func (s *Store) Acquire(ctx context.Context, bid engine.Bid) (engine.Grant, error) {
-	if err := s.q.EnsureLease(ctx, s.pool, bid.Seen.Number); err != nil {
-		return engine.Grant{}, fmt.Errorf("make lease row: %w", err)
+	if bid.Seen.LeaseID == "" {
+		if err := s.q.EnsureLease(ctx, s.leases, bid.Seen.Number); err != nil {
+			return engine.Grant{}, fmt.Errorf("make lease row: %w", err)
+		}
 	}
-	row, err := s.q.AcquireLease(ctx, s.pool, &db.AcquireLeaseParams{
+	row, err := s.q.AcquireLease(ctx, s.leases, &db.AcquireLeaseParams{
 		Number: bid.Seen.Number, Node: bid.Node, SeenLease: bid.Seen.LeaseID, SeenHb: bid.Seen.Beats,
 		TtlSeconds: bid.TTL.Seconds(), QuarantineSeconds: bid.Quarantine.Seconds(),
 	})
@@ -57,32 +65,31 @@ func (s *Store) Acquire(ctx context.Context, bid engine.Bid) (engine.Grant, erro
 	}, nil
 }
 
-// Heartbeat renews leases and returns those still held. It has connections of
-// its own and waits for no other work.
-func (s *Store) Heartbeat(ctx context.Context, ttl time.Duration, leases []engine.LeaseID) ([]engine.LeaseID, error) {
-	p := &db.HeartbeatParams{TtlSeconds: ttl.Seconds()}
-	for _, l := range leases {
+// Heartbeat says that a node lives, or leaves, and renews its leases.
+func (s *Store) Heartbeat(ctx context.Context, beat engine.Beat) (engine.Pulse, error) {
+	p := &db.HeartbeatParams{Node: beat.Node, Leaving: beat.Leaving, TtlSeconds: beat.TTL.Seconds()}
+	for _, l := range beat.Leases {
 		p.Numbers = append(p.Numbers, l.Number)
 		p.Leases = append(p.Leases, l.ID)
 	}
-	var held []engine.LeaseID
-	err := again(func() error {
-		rows, err := s.q.Heartbeat(ctx, s.leases, p)
-		held = make([]engine.LeaseID, len(rows))
-		for i, r := range rows {
-			held[i] = engine.LeaseID{Number: r.NumberID, ID: r.LeaseID}
-		}
+	var row db.HeartbeatRow
+	err := again(func() (err error) {
+		row, err = s.q.Heartbeat(ctx, s.leases, p)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("renew leases: %w", err)
+		return engine.Pulse{}, fmt.Errorf("renew leases: %w", err)
 	}
-	return held, nil
+	pulse := engine.Pulse{Cluster: row.Cluster, Held: make([]engine.LeaseID, len(row.Numbers))}
+	for i, number := range row.Numbers {
+		pulse.Held[i] = engine.LeaseID{Number: number, ID: row.Leases[i]}
+	}
+	return pulse, nil
 }
 
 // Release gives a lease back; one that is no longer held stays as it is.
 func (s *Store) Release(ctx context.Context, lease engine.LeaseID) error {
-	if _, err := s.q.ReleaseLease(ctx, s.pool, &db.ReleaseLeaseParams{Number: lease.Number, Lease: lease.ID}); err != nil {
+	if _, err := s.q.ReleaseLease(ctx, s.leases, &db.ReleaseLeaseParams{Number: lease.Number, Lease: lease.ID}); err != nil {
 		return fmt.Errorf("release lease: %w", err)
 	}
 	return nil

@@ -90,9 +90,9 @@ func TestHeartbeatRenewsWhatIsHeld(t *testing.T) {
 	stale := l.acquire("third")
 	l.bid(l.expired("third"))
 	l.expired(labNumber)
-	held, err := l.Heartbeat(t.Context(), labTTL, []engine.LeaseID{stale, released, l.lease})
+	pulse, err := l.Heartbeat(t.Context(), engine.Beat{Node: "node", TTL: labTTL, Leases: []engine.LeaseID{stale, released, l.lease}})
 	l.must(err)
-	if diff := cmp.Diff([]engine.LeaseID{l.lease}, held); diff != "" {
+	if diff := cmp.Diff([]engine.LeaseID{l.lease}, pulse.Held); diff != "" {
 		t.Errorf("still held (-want +got):\n%s", diff)
 	}
 	if !scalar[bool](l, `SELECT expires_at > now() + interval '9 s' AND hb = 1 FROM number_leases WHERE number_id = $1`, labNumber) {
@@ -128,9 +128,9 @@ func TestRule08_NumbersThatNeedAnOwner(t *testing.T) {
 	l := newLab(t)
 	c, _ := l.campaign(1)
 	listed := func() bool {
-		got, err := l.Candidates(t.Context())
+		got, err := l.Census(t.Context(), labTTL)
 		l.must(err)
-		return len(got) == 1 && got[0].Number == labNumber
+		return len(got.Candidates) == 1 && got.Candidates[0].Number == labNumber
 	}
 	for state, want := range map[string]bool{
 		"running": true, "pausing": true, "canceling": true, "paused": false, "finished": false, "canceled": false, "draft": false,
@@ -146,8 +146,9 @@ func TestRule08_NumbersThatNeedAnOwner(t *testing.T) {
 	if !listed() {
 		t.Error("a number with claims rows of a dead owner is not listed")
 	}
-	got, err := l.Candidates(t.Context())
+	census, err := l.Census(t.Context(), labTTL)
 	l.must(err)
+	got := census.Candidates
 	want := []engine.Candidate{{Number: labNumber, LeaseID: l.lease.ID, Holder: "node", Expired: got[0].Expired}}
 	if diff := cmp.Diff(want, got); diff != "" || got[0].Expired >= 0 {
 		t.Errorf("candidate (-want +got):\n%s; expired %v, want it to live", diff, got[0].Expired)
@@ -201,8 +202,8 @@ func TestTakeoverWaitsForAnOpenClaim(t *testing.T) {
 	if l.must(err); len(rows) != 1 {
 		t.Fatalf("claimed %d rows", len(rows))
 	}
-	if held, err := l.Heartbeat(t.Context(), labTTL, []engine.LeaseID{l.lease}); err != nil || len(held) != 1 {
-		t.Fatalf("heartbeat beside a claim: %v, %v", held, err)
+	if pulse, err := l.Heartbeat(t.Context(), engine.Beat{Node: "node", TTL: labTTL, Leases: []engine.LeaseID{l.lease}}); err != nil || len(pulse.Held) != 1 {
+		t.Fatalf("heartbeat beside a claim: %v, %v", pulse, err)
 	}
 	old, seen := l.lease, l.expired(labNumber)
 	taken := make(chan engine.Grant, 1)

@@ -1,18 +1,25 @@
 -- Ownership. Expiry is judged by the database's clock alone; a bidder also
 -- proves that it has watched the lease stand still.
 
--- name: Candidates :many
+-- name: Census :many
 -- A number needs an owner while it has a running, pausing or canceling
--- campaign, or claims rows that a dead owner left.
-SELECT n.id AS number_id, coalesce(l.lease_id::text, '')::text AS lease_id, coalesce(l.hb, 0)::bigint AS hb,
-    coalesce(l.holder, '')::text AS holder,
-    (l.lease_id IS NULL OR l.released)::boolean AS free,
-    coalesce(extract(epoch FROM now() - l.expires_at), 0)::double precision AS expired_seconds
-FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
-WHERE EXISTS (SELECT FROM claims c WHERE c.number_id = n.id)
-   OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
-              WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling'))
-ORDER BY n.id;
+-- campaign, or claims rows that a dead owner left. The living nodes stand in
+-- every row; a row without a number says that none needs an owner.
+WITH living AS (
+    SELECT coalesce(array_agg(id ORDER BY id), '{}')::text[] AS ids
+    FROM nodes WHERE seen_at > now() - make_interval(secs => @ttl_seconds::double precision)
+), needed AS (
+    SELECT n.id AS number_id, l.lease_id, l.hb, l.holder, l.lease_id IS NULL OR l.released AS free, now() - l.expires_at AS expired
+    FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
+    WHERE EXISTS (SELECT FROM claims c WHERE c.number_id = n.id)
+       OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
+                  WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling'))
+)
+SELECT living.ids::text[] AS nodes, coalesce(needed.number_id, '')::text AS number_id,
+    coalesce(needed.lease_id::text, '')::text AS lease_id, coalesce(needed.hb, 0)::bigint AS hb,
+    coalesce(needed.holder, '')::text AS holder, coalesce(needed.free, false)::boolean AS free,
+    coalesce(extract(epoch FROM needed.expired), 0)::double precision AS expired_seconds
+FROM living LEFT JOIN needed ON true ORDER BY needed.number_id;
 
 -- name: EnsureLease :exec
 INSERT INTO number_leases (number_id) VALUES (@number::text) ON CONFLICT DO NOTHING;
@@ -36,18 +43,34 @@ WITH taken AS (
 )
 SELECT lease_id::text AS lease_id, extract(epoch FROM greatest(ready_at - now(), interval '0'))::double precision AS ready_seconds FROM taken;
 
--- name: Heartbeat :many
--- Rows are locked in the order of their numbers, so two nodes never deadlock.
+-- name: Heartbeat :one
+-- A node's sign of life, and the leases it renews. Rows are locked in the order
+-- of their numbers, so two nodes never deadlock. A node that leaves is no longer
+-- counted, though its leases live on until its lanes have drained. Nodes that
+-- died long ago are forgotten on the way.
 WITH mine AS (
     SELECT unnest(@numbers::text[]) AS number_id, unnest(@leases::text[])::uuid AS lease_id
 ), held AS MATERIALIZED (
     SELECT l.number_id, l.lease_id FROM mine JOIN number_leases l
         ON l.number_id = mine.number_id AND l.lease_id = mine.lease_id AND NOT l.released
     ORDER BY l.number_id FOR NO KEY UPDATE OF l
+), renewed AS (
+    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
+    FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
+    RETURNING l.number_id, l.lease_id
+), present AS (
+    INSERT INTO nodes AS n (id) SELECT @node::text WHERE NOT @leaving::boolean
+    ON CONFLICT (id) DO UPDATE SET seen_at = now(),
+        up_since = CASE WHEN n.seen_at < now() - make_interval(secs => @ttl_seconds::double precision) THEN now() ELSE n.up_since END
+), gone AS (
+    DELETE FROM nodes n WHERE (n.id = @node::text AND @leaving::boolean)
+       OR n.id IN (SELECT old.id FROM nodes old WHERE old.id <> @node::text AND old.seen_at < now() - interval '1 day'
+                   ORDER BY old.id FOR UPDATE SKIP LOCKED)
 )
-UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
-FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
-RETURNING l.number_id, l.lease_id::text AS lease_id;
+SELECT cluster_identity()::text AS cluster,
+    coalesce(array_agg(number_id ORDER BY number_id), '{}')::text[] AS numbers,
+    coalesce(array_agg(lease_id::text ORDER BY number_id), '{}')::text[] AS leases
+FROM renewed;
 
 -- name: ReleaseLease :execrows
 WITH gone AS (

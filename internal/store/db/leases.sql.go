@@ -57,20 +57,27 @@ func (q *Queries) AcquireLease(ctx context.Context, db DBTX, arg *AcquireLeasePa
 	return i, err
 }
 
-const candidates = `-- name: Candidates :many
+const census = `-- name: Census :many
 
-SELECT n.id AS number_id, coalesce(l.lease_id::text, '')::text AS lease_id, coalesce(l.hb, 0)::bigint AS hb,
-    coalesce(l.holder, '')::text AS holder,
-    (l.lease_id IS NULL OR l.released)::boolean AS free,
-    coalesce(extract(epoch FROM now() - l.expires_at), 0)::double precision AS expired_seconds
-FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
-WHERE EXISTS (SELECT FROM claims c WHERE c.number_id = n.id)
-   OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
-              WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling'))
-ORDER BY n.id
+WITH living AS (
+    SELECT coalesce(array_agg(id ORDER BY id), '{}')::text[] AS ids
+    FROM nodes WHERE seen_at > now() - make_interval(secs => $1::double precision)
+), needed AS (
+    SELECT n.id AS number_id, l.lease_id, l.hb, l.holder, l.lease_id IS NULL OR l.released AS free, now() - l.expires_at AS expired
+    FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
+    WHERE EXISTS (SELECT FROM claims c WHERE c.number_id = n.id)
+       OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
+                  WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling'))
+)
+SELECT living.ids::text[] AS nodes, coalesce(needed.number_id, '')::text AS number_id,
+    coalesce(needed.lease_id::text, '')::text AS lease_id, coalesce(needed.hb, 0)::bigint AS hb,
+    coalesce(needed.holder, '')::text AS holder, coalesce(needed.free, false)::boolean AS free,
+    coalesce(extract(epoch FROM needed.expired), 0)::double precision AS expired_seconds
+FROM living LEFT JOIN needed ON true ORDER BY needed.number_id
 `
 
-type CandidatesRow struct {
+type CensusRow struct {
+	Nodes          []string
 	NumberID       string
 	LeaseID        string
 	Hb             int64
@@ -82,17 +89,19 @@ type CandidatesRow struct {
 // Ownership. Expiry is judged by the database's clock alone; a bidder also
 // proves that it has watched the lease stand still.
 // A number needs an owner while it has a running, pausing or canceling
-// campaign, or claims rows that a dead owner left.
-func (q *Queries) Candidates(ctx context.Context, db DBTX) ([]CandidatesRow, error) {
-	rows, err := db.Query(ctx, candidates)
+// campaign, or claims rows that a dead owner left. The living nodes stand in
+// every row; a row without a number says that none needs an owner.
+func (q *Queries) Census(ctx context.Context, db DBTX, ttlSeconds float64) ([]CensusRow, error) {
+	rows, err := db.Query(ctx, census, ttlSeconds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []CandidatesRow
+	var items []CensusRow
 	for rows.Next() {
-		var i CandidatesRow
+		var i CensusRow
 		if err := rows.Scan(
+			&i.Nodes,
 			&i.NumberID,
 			&i.LeaseID,
 			&i.Hb,
@@ -165,49 +174,61 @@ func (q *Queries) HaltNumbers(ctx context.Context, db DBTX, arg *HaltNumbersPara
 	return result.RowsAffected(), nil
 }
 
-const heartbeat = `-- name: Heartbeat :many
+const heartbeat = `-- name: Heartbeat :one
 WITH mine AS (
-    SELECT unnest($2::text[]) AS number_id, unnest($3::text[])::uuid AS lease_id
+    SELECT unnest($1::text[]) AS number_id, unnest($2::text[])::uuid AS lease_id
 ), held AS MATERIALIZED (
     SELECT l.number_id, l.lease_id FROM mine JOIN number_leases l
         ON l.number_id = mine.number_id AND l.lease_id = mine.lease_id AND NOT l.released
     ORDER BY l.number_id FOR NO KEY UPDATE OF l
+), renewed AS (
+    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => $3::double precision)
+    FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
+    RETURNING l.number_id, l.lease_id
+), present AS (
+    INSERT INTO nodes AS n (id) SELECT $4::text WHERE NOT $5::boolean
+    ON CONFLICT (id) DO UPDATE SET seen_at = now(),
+        up_since = CASE WHEN n.seen_at < now() - make_interval(secs => $3::double precision) THEN now() ELSE n.up_since END
+), gone AS (
+    DELETE FROM nodes n WHERE (n.id = $4::text AND $5::boolean)
+       OR n.id IN (SELECT old.id FROM nodes old WHERE old.id <> $4::text AND old.seen_at < now() - interval '1 day'
+                   ORDER BY old.id FOR UPDATE SKIP LOCKED)
 )
-UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => $1::double precision)
-FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
-RETURNING l.number_id, l.lease_id::text AS lease_id
+SELECT cluster_identity()::text AS cluster,
+    coalesce(array_agg(number_id ORDER BY number_id), '{}')::text[] AS numbers,
+    coalesce(array_agg(lease_id::text ORDER BY number_id), '{}')::text[] AS leases
+FROM renewed
 `
 
 type HeartbeatParams struct {
-	TtlSeconds float64
 	Numbers    []string
 	Leases     []string
+	TtlSeconds float64
+	Node       string
+	Leaving    bool
 }
 
 type HeartbeatRow struct {
-	NumberID string
-	LeaseID  string
+	Cluster string
+	Numbers []string
+	Leases  []string
 }
 
-// Rows are locked in the order of their numbers, so two nodes never deadlock.
-func (q *Queries) Heartbeat(ctx context.Context, db DBTX, arg *HeartbeatParams) ([]HeartbeatRow, error) {
-	rows, err := db.Query(ctx, heartbeat, arg.TtlSeconds, arg.Numbers, arg.Leases)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []HeartbeatRow
-	for rows.Next() {
-		var i HeartbeatRow
-		if err := rows.Scan(&i.NumberID, &i.LeaseID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// A node's sign of life, and the leases it renews. Rows are locked in the order
+// of their numbers, so two nodes never deadlock. A node that leaves is no longer
+// counted, though its leases live on until its lanes have drained. Nodes that
+// died long ago are forgotten on the way.
+func (q *Queries) Heartbeat(ctx context.Context, db DBTX, arg *HeartbeatParams) (HeartbeatRow, error) {
+	row := db.QueryRow(ctx, heartbeat,
+		arg.Numbers,
+		arg.Leases,
+		arg.TtlSeconds,
+		arg.Node,
+		arg.Leaving,
+	)
+	var i HeartbeatRow
+	err := row.Scan(&i.Cluster, &i.Numbers, &i.Leases)
+	return i, err
 }
 
 const pauseNumbers = `-- name: PauseNumbers :execrows
