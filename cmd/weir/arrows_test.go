@@ -23,6 +23,7 @@ var arrows = map[string][]string{
 	"internal/localpg":  {},
 	"internal/store/db": {},
 	"internal/audience": {"engine"},
+	"internal/notify":   {"engine"},
 	"internal/cloudapi": {"engine"},
 	"internal/store":    {"engine", "internal/store/db"},
 	"internal/jobs":     {"engine", "internal/store"},
