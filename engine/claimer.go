@@ -231,7 +231,7 @@ func (c *claimer) take(claimed []Recipient, seq int64, by time.Time) []*row {
 		taken := &row{Recipient: r, seq: seq, by: by}
 		i := slices.IndexFunc(c.current.Campaigns, func(k Campaign) bool { return k.ID == r.Campaign })
 		if i >= 0 {
-			taken.template, taken.maxAttempts = c.current.Campaigns[i].Template, c.current.Campaigns[i].MaxAttempts
+			taken.template, taken.retry = c.current.Campaigns[i].Template, c.current.Campaigns[i].Retry
 		}
 		rows = append(rows, taken)
 	}

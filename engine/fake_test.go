@@ -91,7 +91,7 @@ func newMemory(latency time.Duration, numbers ...Number) *memory {
 // campaign adds a running campaign of n recipients, due now.
 func (m *memory) campaign(id int64, priority, n int) *memCampaign {
 	c := &memCampaign{
-		Campaign: Campaign{ID: id, Priority: priority, MaxAttempts: 3, Zones: []int16{0}, Template: &Template{Name: "hello"}},
+		Campaign: Campaign{ID: id, Priority: priority, Retry: Retry{MaxAttempts: 3}, Zones: []int16{0}, Template: &Template{Name: "hello"}},
 		base:     id * 10_000_000,
 	}
 	m.mu.Lock()

@@ -27,7 +27,7 @@ type guard struct {
 
 func newGuard(p Policy, number string) *guard {
 	return &guard{
-		policy: p.withDefaults(), number: number, halted: -1,
+		policy: p.WithDefaults(), number: number, halted: -1,
 		suspects: make(map[int64]int), stopped: make(map[int64]int64),
 	}
 }

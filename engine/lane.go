@@ -151,7 +151,7 @@ func (l *lane) drop(match func(*row) bool) {
 }
 
 func (l *lane) settle(r *row, a Answer) {
-	res := l.opts.Policy.Settle(r.Recipient, r.maxAttempts, a, rand.Float64())
+	res := l.opts.Policy.Settle(r.Recipient, r.retry, a, rand.Float64())
 	res.Seq = r.seq
 	l.writer.add(res)
 }

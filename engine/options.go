@@ -36,7 +36,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Policy = o.Policy.withDefaults()
+	o.Policy = o.Policy.WithDefaults()
 	o.MaxSenders = cmp.Or(o.MaxSenders, 2000)
 	o.TTL = cmp.Or(o.TTL, 10*time.Second)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 2*time.Second)

@@ -12,18 +12,35 @@ const (
 	ReasonSuspect  = "suspect_failures"   // HaltCampaign: the same kind of failure again and again
 )
 
+// Jitter is how the waits between one recipient's attempts are drawn. The zero
+// value is FullJitter.
+type Jitter string
+
+// The jitters.
+const (
+	FullJitter         Jitter = "full"         // evenly from 0 to a window that doubles with every attempt: spreads a crowd best
+	DecorrelatedJitter Jitter = "decorrelated" // evenly from the base to three times the wait before: never at once again
+)
+
+// Retry is what a campaign lets one of its recipients cost.
+type Retry struct {
+	MaxAttempts int // calls at most; less than 1 is 1
+	Jitter      Jitter
+}
+
 // Policy decides what an answer means for its row and for the pace. It is
 // pure: the same values give the same decision. Its zero value works.
 type Policy struct {
-	Base      time.Duration // window of the first retry; doubles with every attempt; default 1 s
-	Cap       time.Duration // largest window; default 5 min
+	Base      time.Duration // least window of a retry's wait; default 1 s
+	Cap       time.Duration // largest wait, whatever the jitter; default 5 min
 	PauseBase time.Duration // window of a number's first pause for a throttle; doubles while throttles go on; default 1 s
 	PauseCap  time.Duration // largest window of a pause; default 1 min
 	Suspects  int           // this many Suspect failures in a row stop a campaign; default 5
 	Troubles  int           // this many answers in a row that tell of platform trouble rest the number; default 5
 }
 
-func (p Policy) withDefaults() Policy {
+// WithDefaults is the policy as it acts: every zero field has its default.
+func (p Policy) WithDefaults() Policy {
 	return Policy{
 		Base:      cmp.Or(p.Base, time.Second),
 		Cap:       cmp.Or(p.Cap, 5*time.Minute),
@@ -35,15 +52,16 @@ func (p Policy) withDefaults() Policy {
 }
 
 // Settle turns what a call came to into what to write for its row. u in [0,1)
-// is the jitter. The claim has spent the attempt already, so a row whose call
-// was not made, or was refused for pace, gets it back.
+// is the jitter, where the row itself is not. The claim has spent the attempt
+// already, so a row whose call was not made, or was refused for pace, gets it
+// back.
 //
 // A row that is given back keeps its old due time: it was the sender that could
 // not send, not the recipient who could not be reached, and the old time keeps
 // its turn and lets the campaign's other numbers have it at once. The pause
 // itself is the number's and is held by the bucket and by the claim.
-func (p Policy) Settle(r Recipient, maxAttempts int, a Answer, u float64) Result {
-	p = p.withDefaults()
+func (p Policy) Settle(r Recipient, retry Retry, a Answer, u float64) Result {
+	p = p.WithDefaults()
 	res := Result{Recipient: r.ID, Campaign: r.Campaign, Claim: r.Claim, Code: a.Code, Title: a.Title}
 	switch a.Action {
 	case Accept:
@@ -54,7 +72,11 @@ func (p Policy) Settle(r Recipient, maxAttempts int, a Answer, u float64) Result
 	case Pause, StopCampaign, StopNumber, Release:
 		res.giveBack(r)
 	case Reschedule:
-		p.reschedule(&res, r.Attempt >= max(maxAttempts, 1), a, jitter(u)*p.window(r.Attempt))
+		if a.Throttled {
+			p.again(&res, a, u)
+		} else {
+			p.reschedule(&res, r.Attempt >= max(retry.MaxAttempts, 1), a, p.wait(r, retry.Jitter, u))
+		}
 	case Fail:
 		res.Status = Failed
 	default: // Reconcile, and whatever else nobody foresaw: never send again blindly
@@ -63,22 +85,64 @@ func (p Policy) Settle(r Recipient, maxAttempts int, a Answer, u float64) Result
 	return res
 }
 
-// reschedule delays a row, or gives it up when its attempts are spent. A
-// throttled pair spends none: its attempt counter stands still, so it cannot
-// drive a window, and the wait is the platform's or the base.
-func (p Policy) reschedule(res *Result, spent bool, a Answer, wait float64) {
-	after := max(a.After, 0)
-	switch {
-	case a.Throttled:
-		res.Status, res.Refund = Pending, true
-		res.Delay = cmp.Or(after, p.Base) + time.Duration(min(wait, float64(p.Base)))
-	case spent:
+// again delays a row whose pair is throttled. It spends nothing: its attempt
+// counter stands still, so it cannot drive a window, and the wait is the
+// platform's or the base.
+func (p Policy) again(res *Result, a Answer, u float64) {
+	res.Status, res.Refund = Pending, true
+	res.Delay = cmp.Or(max(a.After, 0), p.Base) + time.Duration(jitter(u)*float64(p.Base))
+}
+
+// reschedule delays a row, or gives it up when its attempts are spent.
+func (p Policy) reschedule(res *Result, spent bool, a Answer, wait time.Duration) {
+	if spent {
 		res.Status, res.Title = Dead, ReasonAttempts
-	default:
-		// The platform's wait comes first and the jitter after it, or all rows
-		// that were told the same wait would come due in the same instant.
-		res.Status, res.Delay = Pending, after+time.Duration(wait)
+		return
 	}
+	// The platform's wait comes first and the jitter after it, or all rows
+	// that were told the same wait would come due in the same instant.
+	res.Status, res.Delay = Pending, max(a.After, 0)+wait
+}
+
+// wait is how long a row rests after its n-th attempt.
+func (p Policy) wait(r Recipient, kind Jitter, u float64) time.Duration {
+	if kind == DecorrelatedJitter {
+		return p.decorrelated(r.ID, r.Attempt)
+	}
+	return time.Duration(jitter(u) * window(p.Base, p.Cap, r.Attempt))
+}
+
+// Waits is the least and the most that a row waits after its n-th attempt,
+// beyond what the platform asks for.
+func (p Policy) Waits(kind Jitter, attempt int) (least, most time.Duration) {
+	p = p.WithDefaults()
+	if kind == DecorrelatedJitter {
+		return min(p.Base, p.Cap), time.Duration(min(float64(p.Cap), float64(p.Base)*math.Pow(3, float64(attempt))))
+	}
+	return 0, time.Duration(window(p.Base, p.Cap, attempt))
+}
+
+// longestChain is the most attempts that a campaign can allow.
+const longestChain = 100
+
+// decorrelated draws each wait from the one before it. No row remembers its
+// last wait, so every draw follows from the row and the attempt alone, and the
+// waits so far can be known again.
+func (p Policy) decorrelated(id int64, attempt int) time.Duration {
+	wait := float64(min(p.Base, p.Cap))
+	for ago := min(attempt, longestChain) - 1; ago >= 0; ago-- {
+		wait = min(float64(p.Cap), float64(p.Base)+draw(id, attempt-ago)*(3*wait-float64(p.Base)))
+	}
+	return time.Duration(wait)
+}
+
+// draw is a number in [0,1) that depends on a row and an attempt: splitmix64.
+func draw(id int64, attempt int) float64 {
+	x := uint64(id)*0x9e3779b97f4a7c15 + uint64(attempt)
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return float64(x>>11) / (1 << 53)
 }
 
 // giveBack makes the result that undoes a claim.
@@ -86,13 +150,10 @@ func (res *Result) giveBack(r Recipient) {
 	res.Status, res.Refund, res.KeepDue, res.Due = Pending, true, true, r.Due
 }
 
-// window is the full-jitter window of the n-th attempt, in nanoseconds.
-func (p Policy) window(attempt int) float64 { return window(p.Base, p.Cap, attempt) }
-
 // pause is how long a number rests after its strikes-th throttle in a row:
 // full jitter, never shorter than the platform asked.
 func (p Policy) pause(strikes int, after time.Duration, u float64) time.Duration {
-	p = p.withDefaults()
+	p = p.WithDefaults()
 	return max(after, time.Duration(jitter(u)*window(p.PauseBase, p.PauseCap, strikes)))
 }
 

@@ -42,7 +42,7 @@ func TestSettle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.want.Recipient, tt.want.Campaign, tt.want.Claim = 7, 3, 2
-			if diff := cmp.Diff(tt.want, Policy{}.Settle(r, tt.most, tt.answer, tt.u)); diff != "" {
+			if diff := cmp.Diff(tt.want, Policy{}.Settle(r, Retry{MaxAttempts: tt.most}, tt.answer, tt.u)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -54,7 +54,7 @@ func TestBackoffDoublesToItsCap(t *testing.T) {
 	p := Policy{Base: time.Second, Cap: 5 * time.Minute}
 	want := time.Second
 	for attempt := 1; attempt < 100; attempt++ {
-		got := p.Settle(Recipient{Attempt: attempt}, 1000, Answer{Action: Reschedule}, 1).Delay
+		got := p.Settle(Recipient{Attempt: attempt}, Retry{MaxAttempts: 1000}, Answer{Action: Reschedule}, 1).Delay
 		if d := got - want; d > 0 || d < -time.Microsecond {
 			t.Fatalf("attempt %d: largest delay %v, want just under %v", attempt, got, want)
 		}
@@ -62,21 +62,53 @@ func TestBackoffDoublesToItsCap(t *testing.T) {
 	}
 }
 
+// The decorrelated wait is drawn from the base to three times the one before,
+// which no row remembers: it must come out the same when the next is drawn.
+func TestDecorrelatedJitter(t *testing.T) {
+	t.Parallel()
+	p := Policy{Base: time.Second, Cap: 5 * time.Minute}
+	decorrelated := Retry{MaxAttempts: 100, Jitter: DecorrelatedJitter}
+	wait := func(id int64, attempt int, u float64) time.Duration {
+		return p.Settle(Recipient{ID: id, Attempt: attempt}, decorrelated, Answer{Action: Reschedule}, u).Delay
+	}
+	var sum time.Duration
+	for id := range int64(1000) {
+		before, longest := p.Base, p.Base
+		for attempt := 1; attempt < 100; attempt++ {
+			d := wait(id, attempt, 0.9)
+			if d < p.Base || d > min(3*before, p.Cap) || d != wait(id, attempt, 0.1) {
+				t.Fatalf("row %d waits %v after %v, want %v to %v and the same each time", id, d, before, p.Base, min(3*before, p.Cap))
+			}
+			before, longest = d, max(longest, d)
+		}
+		sum += wait(id, 1, 0)
+		if longest < time.Minute {
+			t.Errorf("row %d never waits longer than %v in 99 attempts", id, longest)
+		}
+	}
+	if mean := sum / 1000; mean < 1900*time.Millisecond || mean > 2100*time.Millisecond {
+		t.Errorf("first waits are %v on average, want about 2s: evenly from 1s to 3s", mean)
+	}
+}
+
 // checkSettled holds for every answer there can be.
-func checkSettled(r Recipient, most int, a Answer, u float64) error {
-	p := Policy{}.withDefaults()
-	res := p.Settle(r, most, a, u)
+func checkSettled(r Recipient, retry Retry, a Answer, u float64) error {
+	p := Policy{}.WithDefaults()
+	res := p.Settle(r, retry, a, u)
+	least, most := p.Waits(retry.Jitter, r.Attempt)
 	switch {
 	case res.Recipient != r.ID || res.Campaign != r.Campaign || res.Claim != r.Claim:
 		return fmt.Errorf("%+v is not about its row", res)
 	case res.Status == Pending && res.KeepDue && !res.Refund:
 		return fmt.Errorf("a give-back spent an attempt: %+v", res)
-	case res.Status == Pending && !res.Refund && r.Attempt >= max(most, 1):
-		return fmt.Errorf("attempt %d of %d is retried: %+v", r.Attempt, most, res)
+	case res.Status == Pending && !res.Refund && r.Attempt >= max(retry.MaxAttempts, 1):
+		return fmt.Errorf("attempt %d of %d is retried: %+v", r.Attempt, retry.MaxAttempts, res)
 	case res.Status != Pending && (res.Refund || res.KeepDue || res.Delay != 0):
 		return fmt.Errorf("a settled row has a retry: %+v", res)
 	case res.Delay < 0 || res.Delay > max(a.After, 0)+p.Cap:
 		return fmt.Errorf("delay %v after %v", res.Delay, a.After)
+	case res.Status == Pending && !res.Refund && (res.Delay-max(a.After, 0) < least || res.Delay-max(a.After, 0) > most):
+		return fmt.Errorf("delay %v after %v, want from %v to %v beyond it", res.Delay, a.After, least, most)
 	case res.Status == Pending && a.Action == Reschedule && res.Delay < a.After:
 		return fmt.Errorf("delay %v is under the platform's %v", res.Delay, a.After)
 	case (res.Status == Accepted || res.Status == Held) != (a.Action == Accept):
@@ -98,21 +130,28 @@ func TestSettleInvariants(t *testing.T) {
 			Throttled: rapid.Bool().Draw(t, "throttled"), Held: rapid.Bool().Draw(t, "held"), MessageID: "m",
 		}
 		r := Recipient{ID: 1, Campaign: 2, Claim: 3, Attempt: rapid.IntRange(0, 1<<20).Draw(t, "attempt")}
-		if err := checkSettled(r, rapid.IntRange(-1, 20).Draw(t, "most"), a, rapid.Float64().Draw(t, "u")); err != nil {
+		retry := Retry{
+			MaxAttempts: rapid.IntRange(-1, 20).Draw(t, "most"),
+			Jitter:      rapid.SampledFrom([]Jitter{"", FullJitter, DecorrelatedJitter}).Draw(t, "jitter"),
+		}
+		if err := checkSettled(r, retry, a, rapid.Float64().Draw(t, "u")); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
 func FuzzSettle(f *testing.F) {
-	f.Add(uint8(Reschedule), int64(time.Second), 1, 3, false, 0.5)
-	f.Add(uint8(Reschedule), int64(math.MaxInt64), math.MaxInt, 3, true, math.NaN())
-	f.Add(uint8(Accept), int64(-1), 0, 0, false, math.Inf(1))
-	f.Add(uint8(200), int64(0), -5, -5, true, -1.0)
-	f.Fuzz(func(t *testing.T, action uint8, after int64, attempt, most int, throttled bool, u float64) {
+	f.Add(uint8(Reschedule), int64(time.Second), 1, 3, false, 0.5, "full")
+	f.Add(uint8(Reschedule), int64(time.Second), 2, 3, false, 0.5, "decorrelated")
+	f.Add(uint8(Reschedule), int64(math.MaxInt64), math.MaxInt, 3, true, math.NaN(), "decorrelated")
+	f.Add(uint8(Reschedule), int64(0), math.MaxInt, math.MaxInt, false, 0.5, "decorrelated")
+	f.Add(uint8(Accept), int64(-1), 0, 0, false, math.Inf(1), "")
+	f.Add(uint8(200), int64(0), -5, -5, true, -1.0, "else")
+	f.Fuzz(func(t *testing.T, action uint8, after int64, attempt, most int, throttled bool, u float64, jitter string) {
 		after = min(after, int64(365*24*time.Hour))
 		a := Answer{Action: Action(action), After: time.Duration(after), Throttled: throttled}
-		if err := checkSettled(Recipient{ID: 1, Attempt: attempt}, most, a, u); err != nil {
+		retry := Retry{MaxAttempts: most, Jitter: Jitter(jitter)}
+		if err := checkSettled(Recipient{ID: int64(attempt), Attempt: attempt}, retry, a, u); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -56,11 +56,11 @@ const (
 
 // Campaign is what a lane needs to know of a running campaign.
 type Campaign struct {
-	ID          int64
-	Priority    int // higher first; equal ones take equal turns
-	MaxAttempts int // at least 1
-	Zones       []int16
-	Template    *Template
+	ID       int64
+	Priority int // higher first; equal ones take equal turns
+	Retry
+	Zones    []int16
+	Template *Template
 }
 
 // Recipient is one claimed row: one person in one campaign.

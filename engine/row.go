@@ -19,11 +19,11 @@ const (
 // row is a claimed recipient in this lane's hands.
 type row struct {
 	Recipient
-	seq         int64     // its claim batch
-	by          time.Time // claim sent + T_claim: its call must be written before this
-	template    *Template
-	maxAttempts int
-	state       atomic.Uint32
+	seq      int64     // its claim batch
+	by       time.Time // claim sent + T_claim: its call must be written before this
+	template *Template
+	retry    Retry
+	state    atomic.Uint32
 }
 
 // begin is taken by the sender just before it dials.

@@ -110,6 +110,7 @@ CREATE TABLE campaigns (
     priority         int NOT NULL DEFAULT 0,
     on_unknown       text NOT NULL DEFAULT 'fail' CHECK (on_unknown IN ('fail', 'resend', 'hold')),
     max_attempts     int NOT NULL DEFAULT 5 CHECK (max_attempts BETWEEN 1 AND 100),
+    jitter           text NOT NULL DEFAULT 'full' CHECK (jitter IN ('full', 'decorrelated')),
     created_at       timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX campaigns_active ON campaigns (state) WHERE state IN ('scheduled', 'running', 'pausing', 'canceling');

@@ -20,6 +20,7 @@ type campaignCmd struct {
 	Status campaignStatusCmd `cmd:"" help:"Show how far a campaign is."`
 	Watch  campaignWatchCmd  `cmd:"" help:"Follow a campaign until it is over."`
 	List   campaignListCmd   `cmd:"" help:"List campaigns."`
+	Policy campaignPolicyCmd `cmd:"" help:"Show what an answer does to a campaign's recipients: attempts, waits, unknown outcomes."`
 	Export campaignExportCmd `cmd:"" help:"Write who got what, as CSV."`
 	Verify campaignVerifyCmd `cmd:"" help:"Prove from the rows that nobody was lost or doubled."`
 	Drop   campaignDropCmd   `cmd:"" help:"Remove a campaign that has not been started."`

@@ -35,6 +35,7 @@ type campaignCreateCmd struct {
 	Start          bool     `help:"Start once the file is in."`
 	OnUnknown      string   `enum:"fail,resend,hold" default:"fail" help:"When nobody knows whether a message went out: fail (never twice), resend (at least once) or hold."`
 	MaxAttempts    int      `default:"5" help:"Calls per recipient at most."`
+	Retry          string   `enum:"full,decorrelated" default:"full" help:"How the waits between a recipient's attempts are drawn: full or decorrelated jitter. campaign policy shows what that means."`
 	NoVerify       bool     `help:"Do not ask Meta about the template."`
 }
 
@@ -88,7 +89,7 @@ func (c campaignCreateCmd) Run(ctx context.Context, s *session) error {
 func (c campaignCreateCmd) spec(ctx context.Context, s *session, db *database, params []engine.Param) (store.CampaignSpec, error) {
 	spec := store.CampaignSpec{
 		Name: c.Name, Priority: c.Priority, StartAt: c.At.Time, ExpireAt: c.ExpireAt.Time,
-		OnUnknown: engine.OnUnknown(c.OnUnknown), MaxAttempts: c.MaxAttempts,
+		OnUnknown: engine.OnUnknown(c.OnUnknown), Retry: engine.Retry{MaxAttempts: c.MaxAttempts, Jitter: engine.Jitter(c.Retry)},
 		Template: engine.Template{Name: c.Template, Language: c.Language, Category: engine.Category(c.Category), Params: params},
 	}
 	for _, id := range c.Number {
@@ -163,6 +164,7 @@ func differs(was, is store.CampaignSpec) string {
 		{"--expire-at", was.ExpireAt.Truncate(time.Microsecond).Equal(is.ExpireAt.Truncate(time.Microsecond))},
 		{"--on-unknown", was.OnUnknown == is.OnUnknown},
 		{"--max-attempts", was.MaxAttempts == is.MaxAttempts},
+		{"--retry", was.Jitter == is.Jitter},
 	} {
 		if !c.same {
 			return c.what

@@ -169,7 +169,7 @@ func (c demoCmd) campaign(ctx context.Context, d *demo) error {
 	say(d.std, "importing %s", file)
 	create := campaignCreateCmd{
 		graph: d.graph, Name: demoName, Template: "order_update", Language: "en_US", Number: c.numbers(), CSV: file, PhoneColumn: "phone",
-		Param: []string{"body.1=first_name", "body.2=order"}, OnUnknown: "fail", MaxAttempts: 5, Start: true,
+		Param: []string{"body.1=first_name", "body.2=order"}, OnUnknown: "fail", MaxAttempts: 5, Retry: "full", Start: true,
 	}
 	talk := *d.session
 	talk.std.out = d.std.err // the id is talk here

@@ -36,7 +36,7 @@ func BenchmarkImportFile(b *testing.B) {
 		}
 		create := campaignCreateCmd{
 			Name: "c", Template: "t", Language: "en_US", Number: []string{scriptNumber}, CSV: file, PhoneColumn: "phone",
-			OnUnknown: "fail", MaxAttempts: 5, NoVerify: true,
+			OnUnknown: "fail", MaxAttempts: 5, Retry: "full", NoVerify: true,
 		}
 		start := time.Now()
 		if err := create.Run(b.Context(), s); err != nil {

@@ -67,7 +67,7 @@ func paceOf(b *testing.B, mps float64, people int, latency time.Duration, webhoo
 	writeLargeFile(b, file, people)
 	create := campaignCreateCmd{
 		graph: meta, Name: "c", Template: "t", Language: "en_US", Number: []string{scriptNumber}, CSV: file, PhoneColumn: "phone",
-		Param: []string{"body.1=name"}, OnUnknown: "fail", MaxAttempts: 5, NoVerify: true, Start: true,
+		Param: []string{"body.1=name"}, OnUnknown: "fail", MaxAttempts: 5, Retry: "full", NoVerify: true, Start: true,
 	}
 	if err := create.Run(b.Context(), s); err != nil {
 		b.Fatal(err)

@@ -41,15 +41,15 @@ type CampaignNumber struct {
 
 // CampaignSpec is a campaign as its operator asks for it.
 type CampaignSpec struct {
-	Name        string // unique; not digits alone, those are ids
-	Template    engine.Template
-	Columns     []string // names of every recipient's values, in order
-	Numbers     []CampaignNumber
-	Priority    int              // higher first; equal ones take equal turns
-	StartAt     time.Time        // zero: when it is started
-	ExpireAt    time.Time        // nothing is sent from here on; zero: never
-	OnUnknown   engine.OnUnknown // default UnknownFails
-	MaxAttempts int              // 1 to 100; 0 = 5
+	Name         string // unique; not digits alone, those are ids
+	Template     engine.Template
+	Columns      []string // names of every recipient's values, in order
+	Numbers      []CampaignNumber
+	Priority     int              // higher first; equal ones take equal turns
+	StartAt      time.Time        // zero: when it is started
+	ExpireAt     time.Time        // nothing is sent from here on; zero: never
+	OnUnknown    engine.OnUnknown // default UnknownFails
+	engine.Retry                  // MaxAttempts 1 to 100, 0 = 5; Jitter default FullJitter
 }
 
 // Campaign is a campaign as it stands.
@@ -70,6 +70,7 @@ type Campaign struct {
 func (s *Store) CreateCampaign(ctx context.Context, c CampaignSpec) (int64, error) {
 	c.OnUnknown = cmp.Or(c.OnUnknown, engine.UnknownFails)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 5)
+	c.Jitter = cmp.Or(c.Jitter, engine.FullJitter)
 	c.Template.Category = cmp.Or(c.Template.Category, engine.Marketing)
 	if err := c.check(); err != nil {
 		return 0, err
@@ -81,7 +82,8 @@ func (s *Store) CreateCampaign(ctx context.Context, c CampaignSpec) (int64, erro
 	p := &db.CreateCampaignParams{
 		Name: c.Name, Template: c.Template.Name, Language: c.Template.Language, Category: string(c.Template.Category),
 		Params: params, Columns: append([]string{}, c.Columns...), Priority: int32(c.Priority),
-		StartAt: instant(c.StartAt), ExpireAt: instant(c.ExpireAt), OnUnknown: string(c.OnUnknown), MaxAttempts: int32(c.MaxAttempts),
+		StartAt: instant(c.StartAt), ExpireAt: instant(c.ExpireAt), OnUnknown: string(c.OnUnknown),
+		MaxAttempts: int32(c.MaxAttempts), Jitter: string(c.Jitter),
 	}
 	for _, n := range c.Numbers {
 		p.Numbers = append(p.Numbers, n.ID)
@@ -128,10 +130,19 @@ func (c CampaignSpec) check() error {
 	default:
 		return refuse(ErrRefused, "the category must be marketing, utility or authentication")
 	}
+	return c.checkPolicies()
+}
+
+func (c CampaignSpec) checkPolicies() error {
 	switch c.OnUnknown {
 	case engine.UnknownFails, engine.UnknownResends, engine.UnknownHolds:
 	default:
 		return refuse(ErrRefused, "the policy for unknown outcomes must be fail, resend or hold")
+	}
+	switch c.Jitter {
+	case engine.FullJitter, engine.DecorrelatedJitter:
+	default:
+		return refuse(ErrRefused, "the jitter of retries must be full or decorrelated")
 	}
 	return c.checkBindings()
 }
@@ -230,7 +241,7 @@ func campaign(r db.CampaignsRow) (Campaign, error) {
 	c := Campaign{
 		CampaignSpec: CampaignSpec{
 			Name: r.Name, Columns: r.Columns, Priority: int(r.Priority), StartAt: r.StartAt.Time, ExpireAt: r.ExpireAt.Time,
-			OnUnknown: engine.OnUnknown(r.OnUnknown), MaxAttempts: int(r.MaxAttempts),
+			OnUnknown: engine.OnUnknown(r.OnUnknown), Retry: engine.Retry{MaxAttempts: int(r.MaxAttempts), Jitter: engine.Jitter(r.Jitter)},
 			Template: engine.Template{Name: r.Template, Language: r.Language, Category: engine.Category(r.Category)},
 		},
 		ID: r.ID, State: CampaignState(r.State), Reason: r.StateReason,

@@ -19,7 +19,7 @@ func TestCreateCampaign(t *testing.T) {
 	addNumber(t, s, "n1")
 	addNumber(t, s, "n2")
 	c := CampaignSpec{
-		Name: "spring sale", Columns: []string{"name"}, Priority: 3, OnUnknown: engine.UnknownHolds, MaxAttempts: 7,
+		Name: "spring sale", Columns: []string{"name"}, Priority: 3, OnUnknown: engine.UnknownHolds, Retry: engine.Retry{MaxAttempts: 7, Jitter: engine.DecorrelatedJitter},
 		Template: engine.Template{
 			Name: "sale", Language: "pt_BR", Category: engine.Utility,
 			Params: []engine.Param{{Target: "body.1", Column: 0}, {Target: "header.image", Column: -1, Literal: "https://x/y.png"}},
@@ -62,6 +62,7 @@ func TestCreateCampaignRefused(t *testing.T) {
 		"category":         func(c *CampaignSpec) { c.Template.Category = "spam" },
 		"policy":           func(c *CampaignSpec) { c.OnUnknown = "pray" },
 		"attempts":         func(c *CampaignSpec) { c.MaxAttempts = 101 },
+		"jitter":           func(c *CampaignSpec) { c.Jitter = "none" },
 		"priority":         func(c *CampaignSpec) { c.Priority = 1 << 40 },
 		"expires first":    func(c *CampaignSpec) { c.StartAt = time.Now(); c.ExpireAt = c.StartAt },
 		"no number":        func(c *CampaignSpec) { c.Numbers = nil },

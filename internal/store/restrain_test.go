@@ -117,8 +117,8 @@ func TestWork(t *testing.T) {
 	want := engine.Work{
 		Number: engine.Number{ID: labNumber, WABA: labWABA, Limit: 80, Headroom: 0.2, Burst: 1, Enabled: true},
 		Campaigns: []engine.Campaign{
-			{ID: urgent, Priority: 7, MaxAttempts: 3, Zones: []int16{0, 1, 3}, Template: hello},
-			{ID: c, MaxAttempts: 3, Zones: []int16{0}, Template: hello},
+			{ID: urgent, Priority: 7, Retry: engine.Retry{MaxAttempts: 3, Jitter: engine.FullJitter}, Zones: []int16{0, 1, 3}, Template: hello},
+			{ID: c, Retry: engine.Retry{MaxAttempts: 3, Jitter: engine.FullJitter}, Zones: []int16{0}, Template: hello},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -4,9 +4,9 @@
 -- The campaign with its numbers and its one zone. A name in use gives no row;
 -- an unknown number breaks the foreign key, and nothing is made.
 WITH made AS (
-    INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts)
+    INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts, jitter)
     VALUES (@name::text, @template::text, @language::text, @category::text, @params::jsonb, @columns::text[], @priority::int,
-        sqlc.narg(start_at)::timestamptz, sqlc.narg(expire_at)::timestamptz, @on_unknown::text, @max_attempts::int)
+        sqlc.narg(start_at)::timestamptz, sqlc.narg(expire_at)::timestamptz, @on_unknown::text, @max_attempts::int, @jitter::text)
     ON CONFLICT (name) DO NOTHING RETURNING id
 ), sender AS (
     INSERT INTO campaign_numbers (number_id, campaign_id, role)
@@ -23,7 +23,7 @@ WHERE NOT EXISTS (SELECT FROM numbers n WHERE n.id = x.id) ORDER BY x.id;
 -- name: Campaigns :many
 -- By name or id (name first), by state, or all; newest first.
 SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.state, coalesce(c.state_reason, '')::text AS state_reason,
-    c.start_at, c.started_at, c.finished_at, c.expire_at, c.priority, c.on_unknown, c.max_attempts, c.created_at,
+    c.start_at, c.started_at, c.finished_at, c.expire_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,

@@ -72,7 +72,7 @@ func (q *Queries) CampaignRanges(ctx context.Context, db DBTX, campaign int64) (
 
 const campaigns = `-- name: Campaigns :many
 SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.state, coalesce(c.state_reason, '')::text AS state_reason,
-    c.start_at, c.started_at, c.finished_at, c.expire_at, c.priority, c.on_unknown, c.max_attempts, c.created_at,
+    c.start_at, c.started_at, c.finished_at, c.expire_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,
@@ -107,6 +107,7 @@ type CampaignsRow struct {
 	Priority    int32
 	OnUnknown   string
 	MaxAttempts int32
+	Jitter      string
 	CreatedAt   pgtype.Timestamptz
 	Numbers     []string
 	Roles       []string
@@ -146,6 +147,7 @@ func (q *Queries) Campaigns(ctx context.Context, db DBTX, arg *CampaignsParams) 
 			&i.Priority,
 			&i.OnUnknown,
 			&i.MaxAttempts,
+			&i.Jitter,
 			&i.CreatedAt,
 			&i.Numbers,
 			&i.Roles,
@@ -190,13 +192,13 @@ func (q *Queries) CondemnCampaign(ctx context.Context, db DBTX, id int64) (int64
 const createCampaign = `-- name: CreateCampaign :many
 
 WITH made AS (
-    INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts)
+    INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts, jitter)
     VALUES ($1::text, $2::text, $3::text, $4::text, $5::jsonb, $6::text[], $7::int,
-        $8::timestamptz, $9::timestamptz, $10::text, $11::int)
+        $8::timestamptz, $9::timestamptz, $10::text, $11::int, $12::text)
     ON CONFLICT (name) DO NOTHING RETURNING id
 ), sender AS (
     INSERT INTO campaign_numbers (number_id, campaign_id, role)
-    SELECT unnest($12::text[]), made.id, unnest($13::text[]) FROM made
+    SELECT unnest($13::text[]), made.id, unnest($14::text[]) FROM made
 ), zoned AS (
     INSERT INTO campaign_zones (campaign_id) SELECT id FROM made
 )
@@ -215,6 +217,7 @@ type CreateCampaignParams struct {
 	ExpireAt    pgtype.Timestamptz
 	OnUnknown   string
 	MaxAttempts int32
+	Jitter      string
 	Numbers     []string
 	Roles       []string
 }
@@ -235,6 +238,7 @@ func (q *Queries) CreateCampaign(ctx context.Context, db DBTX, arg *CreateCampai
 		arg.ExpireAt,
 		arg.OnUnknown,
 		arg.MaxAttempts,
+		arg.Jitter,
 		arg.Numbers,
 		arg.Roles,
 	)

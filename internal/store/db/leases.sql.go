@@ -285,7 +285,7 @@ func (q *Queries) ReleaseLease(ctx context.Context, db DBTX, arg *ReleaseLeasePa
 }
 
 const workCampaigns = `-- name: WorkCampaigns :many
-SELECT c.id, c.priority, c.max_attempts, c.template, c.language, c.category, c.params,
+SELECT c.id, c.priority, c.max_attempts, c.jitter, c.template, c.language, c.category, c.params,
     array_agg(z.zone ORDER BY z.zone)::smallint[] AS zones
 FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
 JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
@@ -297,6 +297,7 @@ type WorkCampaignsRow struct {
 	ID          int64
 	Priority    int32
 	MaxAttempts int32
+	Jitter      string
 	Template    string
 	Language    string
 	Category    string
@@ -319,6 +320,7 @@ func (q *Queries) WorkCampaigns(ctx context.Context, db DBTX, number string) ([]
 			&i.ID,
 			&i.Priority,
 			&i.MaxAttempts,
+			&i.Jitter,
 			&i.Template,
 			&i.Language,
 			&i.Category,

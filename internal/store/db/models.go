@@ -118,6 +118,7 @@ type Campaign struct {
 	Priority       int32
 	OnUnknown      string
 	MaxAttempts    int32
+	Jitter         string
 	CreatedAt      pgtype.Timestamptz
 }
 
