@@ -29,6 +29,7 @@ import (
 	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -88,7 +89,11 @@ func down(ctx context.Context, databaseURL string, files fs.FS) error {
 // in Postgres: a waiting statement holds a snapshot, which stalls some DDL of
 // the process waited for.
 func locked(ctx context.Context, databaseURL string, fn func(*pgx.Conn) error) error {
-	conn, err := pgx.Connect(ctx, databaseURL)
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return fmt.Errorf("read database URL: %w", err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, ready(config, databaseURL))
 	if err != nil {
 		return fmt.Errorf("connect to migrate: %w", err)
 	}
@@ -108,6 +113,18 @@ func locked(ctx context.Context, databaseURL string, fn func(*pgx.Conn) error) e
 			return fmt.Errorf("wait for another process to migrate: %w", ctx.Err())
 		}
 	}
+}
+
+// ready makes a connection fit to migrate: to a server that takes writes (of
+// several, the one that does), and with no limit on a statement's time. A
+// transaction pooler refuses to set that, and well so: a migration's lock would
+// not hold behind it.
+func ready(config *pgx.ConnConfig, databaseURL string) *pgx.ConnConfig {
+	if !strings.Contains(databaseURL, "target_session_attrs") {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	config.RuntimeParams["statement_timeout"] = "0"
+	return config
 }
 
 // migrateFiles runs golang-migrate. Its driver ignores contexts, so a canceled
@@ -171,7 +188,7 @@ func open(databaseURL string, files fs.FS) (*migrate.Migrate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
-	db := stdlib.OpenDB(*config)
+	db := stdlib.OpenDB(*ready(config, databaseURL))
 	driver, err := migratepgx.WithInstance(db, &migratepgx.Config{})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to migrate: %w", err), db.Close())
@@ -184,7 +201,12 @@ func open(databaseURL string, files fs.FS) (*migrate.Migrate, error) {
 }
 
 func migrateRiver(ctx context.Context, databaseURL string, direction rivermigrate.Direction, opts *rivermigrate.MigrateOpts) error {
-	pool, err := pgxpool.New(ctx, databaseURL)
+	config, err := pgxpool.ParseConfig(databaseURL)
+	if err != nil {
+		return fmt.Errorf("read database URL: %w", err)
+	}
+	ready(config.ConnConfig, databaseURL)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("connect to migrate River's tables: %w", err)
 	}

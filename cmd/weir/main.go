@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, std streams) (code int) {
 	}
 	s := &session{globals: c.globals, std: std}
 	s.log = slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: s.logLevel(parsed.Command())}))
-	return report(std.err, parsed.Run(s))
+	return report(std.err, advised(parsed.Run(s)))
 }
 
 // logLevel keeps commands that end by themselves to warnings: what they have to

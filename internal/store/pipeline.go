@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weirhq/weir/engine"
 )
@@ -17,7 +16,7 @@ import (
 // snapshot of its own and locks last to the end. A lock thus never waits for
 // this process. It serves sqlc's methods and is used once.
 type pipeline struct {
-	pool  *pgxpool.Pool
+	pool  *pool
 	batch pgx.Batch
 }
 

@@ -13,10 +13,8 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weirhq/weir/internal/store/db"
@@ -31,54 +29,30 @@ type Options struct {
 // Store holds two pools: one for work, and one for leases, so that a
 // heartbeat never waits behind a flood of results or statuses.
 type Store struct {
-	pool   *pgxpool.Pool
-	leases *pgxpool.Pool
+	pool   *pool
+	leases *pool
 	q      *db.Queries
 }
 
-// Open connects to the database at url (postgres://…). It does not check the
-// schema: migrations.Check does.
+// Open connects to the database at url (postgres://…, with several hosts too).
+// It connects only to a server that takes writes, unless the address has a
+// target_session_attrs of its own, and leaves one that takes none any more. It
+// does not check the schema: migrations.Check does.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
-	pool, err := open(ctx, url, cmp.Or(opts.MaxConns, 16), cmp.Or(opts.StatementTimeout, 30*time.Second))
+	work, err := openPool(ctx, url, cmp.Or(opts.MaxConns, 16), cmp.Or(opts.StatementTimeout, 30*time.Second))
 	if err != nil {
 		return nil, err
 	}
-	leases, err := open(ctx, url, 2, 2*time.Second)
+	leases, err := openPool(ctx, url, 2, 2*time.Second)
 	if err != nil {
-		pool.Close()
+		work.Close()
 		return nil, err
 	}
-	return &Store{pool: pool, leases: leases, q: db.New()}, nil
-}
-
-// open makes a pool whose sessions plan every statement for its arguments: a
-// generic plan makes the claim several times slower.
-func open(ctx context.Context, url string, conns int, timeout time.Duration) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("parse database url: %w", err)
-	}
-	cfg.MaxConns = int32(conns)
-	params := cfg.ConnConfig.RuntimeParams
-	params["application_name"] = cmp.Or(params["application_name"], "weir")
-	params["plan_cache_mode"] = "force_custom_plan"
-	params["statement_timeout"] = fmt.Sprint(timeout.Milliseconds())
-	params["idle_in_transaction_session_timeout"] = "5000"
-	params["timezone"] = "UTC"
-	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open database pool: %w", err)
-	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("connect to database: %w", err)
-	}
-	return pool, nil
+	return &Store{pool: work, leases: leases, q: db.New()}, nil
 }
 
 // Pool is the main pool, for River and the schema check.
-func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 
 // Close waits for what runs and closes both pools.
 func (s *Store) Close() {

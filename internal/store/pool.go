@@ -1,0 +1,122 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// connectTimeout bounds one server's answer to a connection (dial, TLS,
+	// login), where the address sets no connect_timeout: a server that is gone
+	// without a word must not hold up the next one of the list.
+	connectTimeout = 5 * time.Second
+
+	// pingTimeout bounds the look at a connection that was idle.
+	pingTimeout = time.Second
+
+	// leaveEvery is how often a pool drops its idle connections at most.
+	leaveEvery = time.Second
+
+	// idleInTransaction ends a transaction whose process stands still: it holds
+	// locks that others wait for.
+	idleInTransaction = 5 * time.Second
+)
+
+// pool is connections to servers that take writes. When one of them says that
+// it takes none, or is going down, the others to it are dropped as well: after
+// a fail-over they would go on answering reads with the past.
+type pool struct {
+	*pgxpool.Pool
+
+	mu   sync.Mutex
+	left time.Time // when idle connections were last dropped
+}
+
+// openPool makes a pool whose sessions plan every statement for its arguments
+// (a generic plan makes the claim several times slower) and are bounded in time.
+func openPool(ctx context.Context, url string, conns int, timeout time.Duration) (*pool, error) {
+	cfg, err := poolConfig(url, conns)
+	if err != nil {
+		return nil, err
+	}
+	params := cfg.ConnConfig.RuntimeParams
+	params["plan_cache_mode"] = "force_custom_plan"
+	params["statement_timeout"] = milliseconds(timeout)
+	params["idle_in_transaction_session_timeout"] = milliseconds(idleInTransaction)
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	p := &pool{}
+	cfg.ConnConfig.OnPgError = p.heard
+	p.mu.Lock() // whoever hears an error already waits for the pool
+	p.Pool, err = pgxpool.NewWithConfig(ctx, cfg)
+	p.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("open database pool: %w", err)
+	}
+	if err := p.Ping(ctx); err != nil {
+		p.Close()
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	return p, nil
+}
+
+// poolConfig is what every pool has in common.
+func poolConfig(url string, conns int) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("parse database url: %w", err)
+	}
+	cfg.MaxConns = int32(conns)
+	cfg.PingTimeout = pingTimeout
+	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectTimeout)
+	if !strings.Contains(url, "target_session_attrs") {
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	params := cfg.ConnConfig.RuntimeParams
+	params["application_name"] = cmp.Or(params["application_name"], "weir")
+	params["timezone"] = "UTC"
+	return cfg, nil
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// heard is told every error of a server's, and returns whether the connection
+// may go on.
+func (p *pool) heard(conn *pgconn.PgConn, e *pgconn.PgError) bool {
+	leaves := leaving(e.Code)
+	// A server that refuses a new connection says nothing about those in use: in
+	// a list of servers it may be another one.
+	if leaves && conn.IsBusy() {
+		p.leave()
+	}
+	return !leaves && !strings.EqualFold(e.Severity, "FATAL")
+}
+
+// leaving are the words of a server that is no primary any more, or no server:
+// read_only_sql_transaction, admin_shutdown, crash_shutdown, cannot_connect_now.
+func leaving(code string) bool {
+	switch code {
+	case "25006", "57P01", "57P02", "57P03":
+		return true
+	default:
+		return false
+	}
+}
+
+// leave drops idle connections now, and those in use when they come back.
+func (p *pool) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); now.Sub(p.left) >= leaveEvery {
+		p.left = now
+		p.Reset()
+	}
+}
