@@ -165,7 +165,7 @@ func (w *world) admit(a *arrival) verdict {
 }
 
 func (w *world) newRecord(a *arrival, now int64) record {
-	rec := record{received: now, phone: a.phone, fate: a.subject.fate, number: w.book.name(a.number)}
+	rec := record{received: now, phone: a.phone, fate: a.subject.fate, number: w.book.name(a.number), caller: w.book.caller(a.subject.token)}
 	if t := &a.msg.template; t.Name != "" {
 		rec.template = w.book.name(t.Name + "/" + t.Language.Code)
 	}

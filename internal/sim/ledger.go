@@ -36,7 +36,10 @@ type Entry struct {
 	Received int64 `json:"received_ns"`
 	Answered int64 `json:"answered_ns,omitempty"`
 
-	Number   string  `json:"number"`
+	Number string `json:"number"`
+	// Caller is HashToken of the access token: it tells the senders that share
+	// a number apart, where each has a token of its own.
+	Caller   string  `json:"caller,omitempty"`
 	To       string  `json:"to,omitempty"` // HashPhone of the recipient as Meta read it
 	Callback string  `json:"callback,omitempty"`
 	Template string  `json:"template,omitempty"` // name/language
@@ -68,6 +71,7 @@ type record struct {
 	phone, fate        uint64
 	text               uint64 // of the callback data in the arena
 	number, template   uint32 // in names
+	caller             uint32 // in names
 	code               int32  // of the error, or of the coming failed webhook
 	http               uint16
 	textLen            uint16
@@ -91,9 +95,12 @@ type ledger struct {
 	used   int // of the last arena block
 	names  []string
 	ids    map[string]uint32
+	tokens map[string]uint32 // token → its hash in names
 }
 
-func newLedger() ledger { return ledger{names: []string{""}, ids: map[string]uint32{"": 0}} }
+func newLedger() ledger {
+	return ledger{names: []string{""}, ids: map[string]uint32{"": 0}, tokens: map[string]uint32{"": 0}}
+}
 
 func (l *ledger) add(r record) int {
 	i := l.n
@@ -114,6 +121,16 @@ func (l *ledger) name(s string) uint32 {
 		id = uint32(len(l.names))
 		l.names = append(l.names, s)
 		l.ids[s] = id
+	}
+	return id
+}
+
+// caller interns the hash of a token.
+func (l *ledger) caller(token string) uint32 {
+	id, ok := l.tokens[token]
+	if !ok {
+		id = l.name(HashToken(token))
+		l.tokens[token] = id
 	}
 	return id
 }
@@ -169,7 +186,7 @@ func (v *view) entry(i int) Entry {
 	r := &v.records[i]
 	e := Entry{
 		Seq: uint64(v.first + i + 1), Received: v.wall + r.received,
-		Number: v.names[r.number], Template: v.names[r.template],
+		Number: v.names[r.number], Template: v.names[r.template], Caller: v.names[r.caller],
 		Callback: string(v.callback(r)), Outcome: outcomes[r.outcome],
 		HTTP: int(r.http), Held: r.flags&flagHeld != 0, Prefixed: r.flags&flagPrefixed != 0,
 	}

@@ -3,7 +3,9 @@ package sim
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // Callback data keeps its bytes across the arena's blocks, and a view taken
@@ -34,4 +36,45 @@ func TestLedgerKeepsCallbackData(t *testing.T) {
 			t.Fatalf("line %d is %+v", i, got)
 		}
 	}
+}
+
+// Every webhook request is told of, refused ones too, with the ledger line of
+// the message; and the ledger tells callers apart by their tokens.
+func TestTriesAndCallers(t *testing.T) {
+	var mu sync.Mutex
+	var tries []Try
+	o := Options{Sent: Spread{Base: time.Second}, SentOnlyShare: 1, DuplicateShare: 1, Tried: func(x Try) {
+		mu.Lock()
+		defer mu.Unlock()
+		tries = append(tries, x)
+	}}
+	bubble(t, o, func(t *testing.T, s *Sim, rx *receiver) {
+		rx.answer = func(n int, _ delivery) int {
+			if n == 1 {
+				return 503
+			}
+			return 200
+		}
+		post(s.Handler(), path, hello(person(1), "one"))
+		time.Sleep(time.Minute)
+		other := httptestRequest("POST", path, hello(person(2), "two"))
+		other.Header.Set("Authorization", "Bearer other")
+		serve(s, other)
+		lines := s.Ledger()
+		if lines[0].Caller != HashToken("token") || lines[1].Caller != HashToken("other") {
+			t.Errorf("callers are %q and %q", lines[0].Caller, lines[1].Caller)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(tries) != 3 {
+			t.Fatalf("%d tries were told of, want a refused one, its retry and the duplicate: %+v", len(tries), tries)
+		}
+		for i, x := range tries {
+			want := Told{Seq: 1, Status: "sent", Again: i == 2}
+			if len(x.Told) != 1 || x.Told[0] != want || (x.HTTP == 200) != (i > 0) ||
+				x.Began < lines[0].Received+int64(time.Second) || x.Ended < x.Began {
+				t.Errorf("try %d is %+v", i, x)
+			}
+		}
+	})
 }

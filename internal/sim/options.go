@@ -74,8 +74,26 @@ type Options struct {
 	// RetryFor is how long a refused webhook is retried; 0 means Meta's 7 days.
 	RetryFor time.Duration
 
+	// Tried, when set, hears of every webhook request once it is over. It is
+	// called by several goroutines at once, and webhooks wait while it runs.
+	Tried func(Try)
+
 	// Logger hears about webhooks refused and handshakes; nil discards.
 	Logger *slog.Logger
+}
+
+// Try is one webhook request: what it told, and what came back.
+type Try struct {
+	Began, Ended int64 // Unix ns, on the ledger's clock
+	HTTP         int   // 0: no answer
+	Told         []Told
+}
+
+// Told is one status of a webhook request.
+type Told struct {
+	Seq    uint64 // the ledger line of the message
+	Status string // sent, delivered, read, failed
+	Again  bool   // a second delivery of an acknowledged status
 }
 
 // Spread is a delay drawn evenly from [Base, Base+Jitter).

@@ -12,8 +12,13 @@ import (
 // HashPhone is how the ledger names a recipient: the first 16 hex digits of
 // the SHA-256 of the number in E.164 with +. It keeps numbers out of sight in
 // files and terminals; it is not a secret.
-func HashPhone(e164 string) string {
-	sum := sha256.Sum256([]byte(e164))
+func HashPhone(e164 string) string { return shortHash(e164) }
+
+// HashToken is how the ledger names a caller: likewise, of the access token.
+func HashToken(token string) string { return shortHash(token) }
+
+func shortHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:8])
 }
 

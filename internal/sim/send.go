@@ -31,9 +31,9 @@ func (s *Sim) serveSend(lite bool) http.HandlerFunc {
 
 func (c *call) send(lite bool) {
 	w := c.world
-	early := subject{number: c.req.PathValue("number")}
+	early := subject{number: c.req.PathValue("number"), token: bearer(c.req)}
 	if w.rules.pick(onArrival, &early, w.now()) != nil {
-		w.note(early.number, ResetUnread)
+		w.note(&early, ResetUnread)
 		_ = c.reset() // always errNoAnswer
 		return
 	}
@@ -108,11 +108,11 @@ func (w *world) answered(ref int) {
 	w.book.at(ref).answered = w.now()
 }
 
-// note records a request of which only the number is known.
-func (w *world) note(number string, o Outcome) {
+// note records a request of which only the sender is known.
+func (w *world) note(s *subject, o Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	rec := record{received: w.now(), number: w.book.name(number)}
+	rec := record{received: w.now(), number: w.book.name(s.number), caller: w.book.caller(s.token)}
 	rec.setOutcome(o, 0, 0)
 	w.book.add(rec)
 }

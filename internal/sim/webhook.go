@@ -116,7 +116,11 @@ func (p *poster) deliver(ctx context.Context, b *batch, buf []byte) []byte {
 		}
 		hook.signature = sign(secret, buf)
 	}
+	began := b.world.now()
 	status, _, err := p.do(ctx, http.MethodPost, p.opts.WebhookURL, &hook)
+	if p.opts.Tried != nil {
+		p.opts.Tried(b.world.try(b, began, status))
+	}
 	if status == http.StatusOK {
 		b.world.acked(b)
 		return buf
@@ -172,6 +176,20 @@ func dispatch(ctx context.Context, s *Sim, jobs chan<- *batch) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// try describes a webhook request that is over.
+func (w *world) try(b *batch, began int64, status int) Try {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := Try{Began: w.wall + began, Ended: w.wall + w.now(), HTTP: status, Told: make([]Told, len(b.events))}
+	for i, e := range b.events {
+		t.Told[i] = Told{
+			Seq: uint64(e.ref) + 1, Again: e.again,
+			Status: w.book.at(int(e.ref)).plan.steps()[e.step].String(),
+		}
+	}
+	return t
 }
 
 // putBack keeps a batch that nobody could try.
