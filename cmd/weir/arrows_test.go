@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"internal/sim":      {},
 	"internal/localpg":  {},
 	"internal/store/db": {},
+	"internal/chaos":    {"internal/sim"},
 	"internal/audience": {"engine"},
 	"internal/notify":   {"engine"},
 	"internal/cloudapi": {"engine"},
