@@ -45,7 +45,8 @@ func newClaimer(l *lane) *claimer {
 // run claims until ctx ends.
 func (c *claimer) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		c.drop(func(r *row) bool { return !before(time.Now(), r.by) })
+		now := clocks()
+		c.drop(func(r *row) bool { return !now.before(r.by) })
 		if !c.restrain(ctx) {
 			pause(ctx, restrainPoll) // unwritten, it would not hold for the rows that come
 			continue
@@ -125,7 +126,7 @@ func (c *claimer) collect() {
 // way, no row is claimed that nobody could send, and the other half's rows last
 // until the claim is back. false: look around first.
 func (c *claimer) gather(ctx context.Context) bool {
-	if !c.trust.holds(time.Now()) || !c.sendable() {
+	if !c.trust.holds(clocks()) || !c.sendable() {
 		c.sleep(ctx, linger)
 		return false
 	}
@@ -200,12 +201,12 @@ func (c *claimer) claim(ctx context.Context, n int) {
 		return
 	}
 	ask := Ask{Lease: c.lease, Seq: seq, Free: n, Slices: c.turns.slices(c.current.Campaigns, seq, n)}
-	sent := time.Now()
-	c.askedAt = sent
+	sent := clocks()
+	c.askedAt = sent.wall
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimCall)
 	defer cancel()
 	rows, err := c.opts.Store.Claim(call, ask)
-	observe(c.metrics.claim, sent)
+	observe(c.metrics.claim, sent.wall)
 	if err != nil {
 		// It may have committed all the same. Its rows are never used, only
 		// given back by their seq; a late reply is not looked at.
@@ -214,15 +215,15 @@ func (c *claimer) claim(ctx context.Context, n int) {
 		c.empty = true
 		return
 	}
-	c.claims.add(time.Since(sent))
+	c.claims.add(time.Since(sent.wall))
 	c.turns.took(ask.Slices, seq, n, rows)
 	c.metrics.claimed.Add(float64(len(rows)))
 	c.empty = len(rows) == 0 // a claim that took rows, suppressed ones too, is repeated at once
-	c.handOut(c.take(rows, seq, sent.Add(claimFresh)))
+	c.handOut(c.take(rows, seq, sent.add(claimFresh)))
 }
 
 // take makes rows of what a claim returned; the suppressed are settled already.
-func (c *claimer) take(claimed []Recipient, seq int64, by time.Time) []*row {
+func (c *claimer) take(claimed []Recipient, seq int64, by instant) []*row {
 	rows := make([]*row, 0, len(claimed))
 	for _, r := range claimed {
 		if r.Suppressed {

@@ -46,11 +46,14 @@
 //
 // A lease of a number:
 //
-//	free ─ Acquire ─► held, trusted ─ heartbeat ─┐         trusted until: send time of the last
-//	 ▲                   │   ▲───────────────────┘                        good heartbeat + TTL − margin
-//	 │ Release           │ no answer
+//	free ─ Acquire ─► held, trusted ─ heartbeat ─┐         trusted until: send time of the last good
+//	 ▲                   │   ▲───────────────────┘                        heartbeat + TTL − margin on every
+//	 │ Release           │ no answer, or the clocks have parted           clock, while the clocks agree
 //	 │                   ▼
 //	 └── lane drained   held, not trusted ─ expiry ─ a TTL of silence ─► another node's, after its quarantine
+//
+// A lane whose lease is another's writes nothing from the instant it is told,
+// waits for the answers it is owed, records them, and releases nothing.
 //
 // A claim batch (seq), so that a dead owner's rows can be found:
 //

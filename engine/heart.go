@@ -5,18 +5,29 @@ import (
 	"time"
 )
 
+// clocksEvery is how often a node looks whether its clocks have parted.
+const clocksEvery = jumpMost
+
 // beat renews all leases in one call, at every heartbeat: at once when the node
-// starts, and once more when it is asked to leave, so that the others know
-// what their shares are before its numbers are free.
+// starts, when its clocks have parted (it may send nothing until it has), and
+// when it is asked to leave, so that the others know what their shares are
+// before its numbers are free.
 func (n *Node) beat(ctx context.Context, leave <-chan struct{}) {
 	leaving := false
 	n.renew(ctx, leaving)
 	tick := time.NewTicker(n.opts.Heartbeat)
 	defer tick.Stop()
+	look := time.NewTicker(clocksEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-tick.C:
 			n.renew(ctx, leaving)
+		case <-look.C:
+			if gap := n.parted(clocks()); gap > jumpMost {
+				n.log.Warn("this machine's clocks have parted: it slept, was restored, or a clock was set; nothing is sent until the next heartbeat", "by", gap)
+				n.renew(ctx, leaving)
+			}
 		case <-leave:
 			leave, leaving = nil, true
 			n.renew(ctx, leaving)
@@ -32,8 +43,8 @@ func (n *Node) beat(ctx context.Context, leave <-chan struct{}) {
 // runs out by itself and nothing else changes: lanes keep what they know and go
 // on if the lease turns out to be theirs still.
 func (n *Node) renew(ctx context.Context, leaving bool) {
-	leases := n.leases()
-	sent := time.Now()
+	sent := clocks()
+	leases := n.begin(sent)
 	call, cancel := context.WithTimeout(ctx, n.opts.CallTimeout)
 	defer cancel()
 	pulse, err := n.opts.Store.Heartbeat(call, Beat{Node: n.opts.ID, TTL: n.opts.TTL, Leases: leases, Leaving: leaving})
@@ -54,19 +65,28 @@ func (n *Node) renew(ctx context.Context, leaving bool) {
 		switch {
 		case h == nil || h.lease != id: // released meanwhile
 		case alive[id]:
-			h.trust.extend(sent.Add(n.opts.TTL - n.opts.Margin))
+			h.trust.extend(sent, n.opts.TTL-n.opts.Margin)
 		default:
-			h.end(errLeaseLost)
+			h.lose()
 		}
 	}
 }
 
-func (n *Node) leases() []LeaseID {
+// begin notes that a heartbeat is being sent and lists the leases to renew.
+func (n *Node) begin(sent instant) []LeaseID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.sent = sent
 	ids := make([]LeaseID, 0, len(n.held))
 	for _, h := range n.held {
 		ids = append(ids, h.lease)
 	}
 	return ids
+}
+
+// parted is by how much the clocks disagree about the last heartbeat's age.
+func (n *Node) parted(now instant) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return now.parted(n.sent)
 }

@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +59,47 @@ func TestANodeLeavesWithoutADatabase(t *testing.T) {
 		stop()
 		if took := time.Since(asked); took > 10*time.Second {
 			t.Errorf("the node took %v to end", took)
+		}
+	})
+}
+
+// A machine that slept sends nothing until a heartbeat has told that its
+// numbers are its still, and asks at once.
+func TestASleepIsFollowedByAHeartbeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(time.Millisecond, number(100, 0.2))
+		store.slow = map[string]time.Duration{"heartbeat": 500 * time.Millisecond}
+		store.campaign(1, 0, 100_000)
+		api, log := &ledger{latency: 50 * time.Millisecond}, &logbook{}
+		n, err := NewNode(Options{Store: store, Sender: api, ID: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = n.Run(ctx) }()
+		time.Sleep(11*time.Second + 200*time.Millisecond) // the last heartbeat has been answered, the next is not due
+		synctest.Wait()
+		grants, slept := store.grants, time.Now()
+		n.mu.Lock()
+		for _, past := range []*instant{&n.sent, &n.held[testNumber].trust.word.Load().since} {
+			past.wall = past.wall.Add(-3 * time.Second) // as if the wall clock had run on alone
+		}
+		n.mu.Unlock()
+		time.Sleep(20 * time.Second)
+		stop()
+		<-ended
+		calls := instants(api.sends())
+		i := slices.IndexFunc(calls, func(at time.Time) bool { return at.After(slept) })
+		if i < 0 {
+			t.Fatal("nothing was sent after the sleep")
+		}
+		if rest := calls[i].Sub(slept); rest < 500*time.Millisecond || rest > 900*time.Millisecond {
+			t.Errorf("the first call came %v after the sleep, want it just after a heartbeat that is sent within 250 ms and takes 500", rest)
+		}
+		if said := strings.Count(log.String(), "clocks have parted"); said != 1 || store.grants != grants {
+			t.Errorf("said %d times, %d new grants:\n%s", said, store.grants-grants, log)
 		}
 	})
 }

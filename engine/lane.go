@@ -93,7 +93,7 @@ func (l *lane) send(ctx context.Context) {
 // bring takes a row from claimed to its result.
 func (l *lane) bring(ctx context.Context, r *row) {
 	start := time.Now()
-	err := l.bucket.wait(ctx, r.by)
+	err := l.bucket.wait(ctx, r.by.wall)
 	if err != nil || !l.begin(r) {
 		l.returnRow(r)
 		return
@@ -118,8 +118,8 @@ func (l *lane) message(r *row) Message {
 
 // gate is the one check of whether this lane may still send a row: its lease
 // is trusted and its claim is fresh.
-func (l *lane) gate(by time.Time) error {
-	if now := time.Now(); !l.trust.holds(now) || !before(now, by) {
+func (l *lane) gate(by instant) error {
+	if now := clocks(); !l.trust.holds(now) || !now.before(by) {
 		return errFenced
 	}
 	return nil

@@ -34,9 +34,9 @@ func (e *endless) Record(_ context.Context, _ LeaseID, results []Result, _ []int
 	return nil
 }
 
-type instant struct{}
+type prompt struct{}
 
-func (instant) Send(context.Context, Message) Answer {
+func (prompt) Send(context.Context, Message) Answer {
 	return Answer{Action: Accept, MessageID: "m"}
 }
 
@@ -46,9 +46,9 @@ func BenchmarkLane(b *testing.B) {
 	b.ReportAllocs()
 	e := &endless{memory: newMemory(0, number(12_500, 0.2)), done: make(chan struct{}), want: b.N}
 	e.campaign(1, 0, 0)
-	o := Options{Store: e, Sender: instant{}, ID: "bench"}.withDefaults()
+	o := Options{Store: e, Sender: prompt{}, ID: "bench"}.withDefaults()
 	own := &trust{}
-	own.extend(time.Now().Add(time.Hour))
+	own.extend(clocks(), time.Hour)
 	l := newLane(o, LeaseID{Number: testNumber}, own, testMetrics())
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan struct{})

@@ -31,7 +31,7 @@ func startLane(t *testing.T, store *memory, api *ledger) *rig {
 		t.Fatal(err)
 	}
 	own := &trust{}
-	own.extend(time.Now().Add(o.TTL - o.Margin))
+	own.extend(clocks(), o.TTL-o.Margin)
 	r.lane = newLane(o, grant.Lease, own, testMetrics())
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel

@@ -18,31 +18,49 @@ var (
 // clocks. It is read at the token, before the request and at every write to the
 // wire, so that a process that stood still for a minute stops there, with no
 // goroutine needed to stop it.
-type trust struct{ until atomic.Pointer[time.Time] }
+//
+// It also ends when the clocks have parted since that heartbeat: the machine
+// slept, was restored from a snapshot, or had its clock set, and nobody can say
+// how much time has really passed. The lease need not be thrown away for that. A
+// taker changes its id, so the next heartbeat that succeeds proves that nobody
+// had taken it by then, and trust begins anew from when that one was sent.
+type trust struct{ word atomic.Pointer[word] }
+
+// word is what a heartbeat has given: from its sending, for so long.
+type word struct {
+	since, until instant
+	revoked      bool
+}
 
 // extend moves trust forward, never back: a late reply to an old heartbeat
-// carries its own old send time.
-func (t *trust) extend(until time.Time) {
+// carries its own old send time. What was revoked stays so.
+func (t *trust) extend(sent instant, d time.Duration) {
+	given := &word{since: sent, until: sent.add(d)}
 	for {
-		old := t.until.Load()
-		if old != nil && !until.After(*old) {
+		old := t.word.Load()
+		if old != nil && (old.revoked || given.since.mono <= old.since.mono) {
 			return
 		}
-		if t.until.CompareAndSwap(old, &until) {
+		if t.word.CompareAndSwap(old, given) {
 			return
 		}
 	}
 }
 
-func (t *trust) holds(now time.Time) bool {
-	until := t.until.Load()
-	return until != nil && before(now, *until)
+// revoke ends trust for good: the lease is another's.
+func (t *trust) revoke() { t.word.Store(&word{revoked: true}) }
+
+func (t *trust) holds(now instant) bool {
+	w := t.word.Load()
+	return w != nil && !w.revoked && now.before(w.until) && now.parted(w.since) <= jumpMost
 }
 
-// before asks both clocks. The monotonic one stands still while a machine
-// sleeps, the wall clock may be set; each alone can make us trust too long.
-func before(now, until time.Time) bool {
-	return now.Before(until) && now.Round(0).Before(until.Round(0))
+// since is when the last good heartbeat was sent; zero before the first.
+func (t *trust) since() time.Time {
+	if w := t.word.Load(); w != nil {
+		return w.since.wall
+	}
+	return time.Time{}
 }
 
 // watch is a candidate as this node has seen it: a lease that Postgres calls

@@ -21,6 +21,7 @@ type Node struct {
 
 	mu   sync.Mutex
 	held map[string]*holding // by number
+	sent instant             // when the last heartbeat was sent
 }
 
 // holding is a lease of this node's.
@@ -29,6 +30,14 @@ type holding struct {
 	trust trust
 	end   context.CancelCauseFunc // ends the lane
 	lane  *lane                   // nil until it runs; guarded by Node.mu
+}
+
+// lose ends the lane of a lease that is another's, at once: not even a call
+// that is being dialed may be written. What was written is still waited for,
+// and its answer recorded.
+func (h *holding) lose() {
+	h.trust.revoke()
+	h.end(errLeaseLost)
 }
 
 // NewNode checks the options; its error says which ones do not fit together.
@@ -120,7 +129,7 @@ func (n *Node) retire(needed map[string]watch) {
 
 // acquire bids for a number and, if it is granted, starts its lane.
 func (n *Node) acquire(ctx context.Context, seen Candidate) {
-	sent := time.Now()
+	sent := clocks()
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.opts.CallTimeout)
 	defer cancel()
 	grant, err := n.opts.Store.Acquire(call, Bid{
@@ -135,7 +144,7 @@ func (n *Node) acquire(ctx context.Context, seen Candidate) {
 	}
 	own, end := context.WithCancelCause(ctx)
 	h := &holding{lease: grant.Lease, end: end}
-	h.trust.extend(sent.Add(n.opts.TTL - n.opts.Margin))
+	h.trust.extend(sent, n.opts.TTL-n.opts.Margin)
 	n.mu.Lock()
 	n.held[seen.Number] = h
 	n.mu.Unlock()

@@ -43,7 +43,7 @@ func orderDuringWork(t *testing.T, a Answer) {
 		case op == "work" && !ordered && time.Since(start) > 10*time.Second:
 			ordered = true
 			for range 5 { // so many suspect failures stop a campaign
-				r.lane.react(&row{Recipient: Recipient{ID: c.base, Campaign: 1}, seq: last(store.asks).Seq, by: time.Now().Add(time.Minute)}, time.Now(), a)
+				r.lane.react(&row{Recipient: Recipient{ID: c.base, Campaign: 1}, seq: last(store.asks).Seq, by: clocks().add(time.Minute)}, time.Now(), a)
 			}
 		case op == "restrain":
 			writes++

@@ -3,7 +3,6 @@ package engine
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // The states of a row in memory. It leaves held once, by compare-and-swap:
@@ -19,8 +18,8 @@ const (
 // row is a claimed recipient in this lane's hands.
 type row struct {
 	Recipient
-	seq      int64     // its claim batch
-	by       time.Time // claim sent + T_claim: its call must be written before this
+	seq      int64   // its claim batch
+	by       instant // claim sent + T_claim: its call must be written before this
 	template *Template
 	retry    Retry
 	state    atomic.Uint32

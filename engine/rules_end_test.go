@@ -65,14 +65,14 @@ func TestRule4NothingIsWrittenBeyondTrust(t *testing.T) {
 		api := &ledger{latency: 50 * time.Millisecond, during: func(Message) { time.Sleep(30 * time.Millisecond) }}
 		r := startLane(t, store, api)
 		until := time.Now().Add(5 * time.Second)
-		r.lane.trust.until.Store(&until)
+		r.lane.trust.word.Store(&word{since: clocks(), until: clocks().add(5 * time.Second)})
 		time.Sleep(10 * time.Second)
 		calls := api.sends()
 		if last := calls[len(calls)-1].at; !last.Before(until) || last.Before(until.Add(-time.Second)) {
 			t.Errorf("the last request was written %v after trust ended", last.Sub(until))
 		}
 		r.conserved(t, 1)
-		r.lane.trust.extend(time.Now().Add(time.Hour)) // the heartbeat came through: the lease is ours still
+		r.lane.trust.extend(clocks(), time.Hour) // the heartbeat came through: the lease is ours still
 		time.Sleep(5 * time.Second)
 		r.finish()
 		if len(api.sends()) < len(calls)+300 {

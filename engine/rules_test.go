@@ -91,8 +91,8 @@ func TestRule2BeginAndGiveBackExcludeEachOther(t *testing.T) {
 func TestRule2ADropTakesOnlyWhatHasNotBegun(t *testing.T) {
 	t.Parallel()
 	l := newLane(Options{}.withDefaults(), LeaseID{}, &trust{}, testMetrics())
-	l.trust.extend(time.Now().Add(time.Hour))
-	a, b := &row{by: time.Now().Add(time.Hour)}, &row{by: time.Now().Add(time.Hour)}
+	l.trust.extend(clocks(), time.Hour)
+	a, b := &row{by: clocks().add(time.Hour)}, &row{by: clocks().add(time.Hour)}
 	l.hand.add([]*row{a, b})
 	if !l.begin(a) {
 		t.Error("a held row does not begin")

@@ -50,7 +50,7 @@ type writer struct {
 func newWriter(l *lane) *writer {
 	return &writer{
 		store: l.opts.Store, lease: l.lease, metrics: l.metrics, log: l.log,
-		reached: func() time.Time { return l.trust.until.Load().Add(l.opts.Margin - l.opts.TTL) },
+		reached: l.trust.since,
 		open:    make(map[int64]int), wake: make(chan struct{}, 1),
 	}
 }

@@ -57,7 +57,7 @@ func TestAWriteOfPoisonIsIsolated(t *testing.T) {
 				r := startLane(t, store, &ledger{latency: 10 * time.Millisecond})
 				for range 60 { // heartbeats get through
 					time.Sleep(2 * time.Second)
-					r.lane.trust.extend(time.Now().Add(r.lane.opts.TTL - r.lane.opts.Margin))
+					r.lane.trust.extend(clocks(), r.lane.opts.TTL-r.lane.opts.Margin)
 				}
 				synctest.Wait()
 				if n := store.counts(1); n[Accepted] != 299 || n[Sending] != 1 || r.lane.writer.outstanding() != 1 {
