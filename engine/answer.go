@@ -64,6 +64,6 @@ type Answer struct {
 	Code      int           // the platform's error code; 0 = none
 	Title     string        // the platform's or our short words for it; no phone number, no secret
 	After     time.Duration // Pause, Reschedule: not before this long; 0 = policy decides
-	Throttled bool          // Reschedule: the platform refused for pace, so no attempt is spent
+	Throttled bool          // Pause: the number was too fast, and learns from it. Reschedule: no attempt is spent
 	Suspect   bool          // Fail: more likely the campaign's fault than the row's when it repeats
 }

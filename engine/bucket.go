@@ -66,10 +66,11 @@ func interval(rate float64) time.Duration {
 	return time.Duration(min(math.Ceil(float64(time.Second)/rate), float64(slowest)))
 }
 
-// pace is the rate and burst that a number may have: a burst is at most a
-// twentieth of a second's work.
+// pace is the rate and burst that a number may have: what is configured, or
+// less if throttles have taught so; a burst is at most a twentieth of a second's
+// work.
 func pace(n Number) (rate float64, burst int) {
-	rate = max(n.Rate(), 0)
+	rate = n.Learned.rate(max(n.Rate(), 0))
 	return rate, max(1, min(n.Burst, int(rate/20)))
 }
 

@@ -82,6 +82,7 @@ func (c *claimer) refresh(ctx context.Context) {
 		return
 	}
 	now := time.Now()
+	work.Number = c.guard.read(work.Number, now)
 	c.current, c.readAt = work, now
 	rate, burst := pace(work.Number)
 	c.bucket.set(rate, burst, now)
@@ -176,7 +177,7 @@ func (c *claimer) size(ctx context.Context) int {
 	room, wait := c.bucket.room(time.Now(), ahead)
 	// What may be outstanding is T_claim's worth of work, or what the senders
 	// and two batches hold when calls are slower than that.
-	rate, _ := pace(c.current.Number)
+	rate, _ := c.guard.pace(time.Now())
 	most := max(16, int(rate*claimFresh.Seconds()), c.running+int(rate/2))
 	open := room - c.hand.len()
 	n := min(c.free, open, most-c.writer.outstanding(), claimMost)

@@ -119,6 +119,10 @@
 // nothing about a message: without it 40 s of one used up most of a campaign's
 // attempts.
 //
+// We learn a number's pace from its throttles, one lesson a pause, and store the
+// lesson and its time instead of the pace: the way back is a function of them, so
+// nobody has to write while it climbs, and a new owner climbs on.
+//
 // We stop a campaign for the claim batches up to the one in flight, not with a
 // flag, because a flag must be cleared when an operator resumes, and late answers
 // of the old batches must not stop it again. Batches are numbered under the lock

@@ -43,6 +43,7 @@ type memNumber struct {
 	ready    time.Time
 	released bool
 	paused   time.Time
+	learned  time.Time
 }
 
 type memCampaign struct {
@@ -155,6 +156,7 @@ func (m *memory) Work(ctx context.Context, id LeaseID) (Work, error) {
 	n := m.numbers[id.Number]
 	w := Work{Number: n.Number}
 	w.Number.Paused = max(0, time.Until(n.paused))
+	w.Number.Learned.Age = time.Since(n.learned)
 	for _, c := range m.campaigns {
 		if !c.halted {
 			w.Campaigns = append(w.Campaigns, c.Campaign)
@@ -170,7 +172,11 @@ func (m *memory) Restrain(ctx context.Context, r Restraint) error {
 	m.restraints = append(m.restraints, r)
 	switch r.Kind {
 	case PauseNumber:
-		m.numbers[r.Number].paused = later(m.numbers[r.Number].paused, time.Now().Add(r.For))
+		n := m.numbers[r.Number]
+		n.paused = later(n.paused, time.Now().Add(r.For))
+		if r.Learned.Rate > 0 {
+			n.Learned, n.learned = r.Learned, time.Now()
+		}
 	case HaltNumber:
 		m.numbers[r.Number].Enabled = false
 	case HaltCampaign:

@@ -18,6 +18,7 @@ type guard struct {
 	strikes  int       // throttles in a row; one pause counts once
 	rested   time.Time // end of the last pause: only a call begun after it is news
 	troubles int       // answers in a row that tell of platform trouble
+	tempo    tempo
 	suspects map[int64]int
 	stopped  map[int64]int64 // campaign → last claim batch that the stop covers
 	halted   int64           // as stopped, for the whole number; -1 = never
@@ -102,10 +103,18 @@ func (g *guard) suspect(r *row, a Answer) bool {
 	return g.stop(r, HaltCampaign, a)
 }
 
-// accepted forgets suspicion, and strikes when the call began after the pause.
-func (g *guard) accepted(campaign int64, begun time.Time) {
+// read takes up the number's settings and returns them as they hold here.
+func (g *guard) read(n Number, now time.Time) Number {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.tempo.read(n, now)
+}
+
+// accepted forgets suspicion, and strikes when the call began after the pause.
+func (g *guard) accepted(campaign int64, begun, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tempo.accept(now)
 	delete(g.suspects, campaign)
 	g.troubles = 0
 	if !begun.Before(g.rested) {
@@ -135,7 +144,8 @@ func (g *guard) troubled(begun, now time.Time, u float64) (d time.Duration, down
 
 // throttled says how long to pause for a throttle (order: fleet-wide) or for a
 // call that never left this machine. Calls begun before the pause ends tell
-// nothing new: they are the same storm, and one storm is one strike.
+// nothing new: they are the same storm, and one storm is one strike and one
+// lesson.
 func (g *guard) throttled(a Answer, begun, now time.Time, u float64) (time.Duration, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,11 +156,20 @@ func (g *guard) throttled(a Answer, begun, now time.Time, u float64) (time.Durat
 	d := g.policy.pause(g.strikes, a.After, u)
 	g.rested = now.Add(d)
 	if a.Action == Pause {
-		g.orders = append(g.orders, Restraint{
-			Kind: PauseNumber, Scope: a.Scope, Number: g.number, For: d, Code: a.Code, Reason: a.Title,
-		})
+		order := Restraint{Kind: PauseNumber, Scope: a.Scope, Number: g.number, For: d, Code: a.Code, Reason: a.Title}
+		if a.Throttled && g.tempo.throttle(now) {
+			order.Learned = g.tempo.learned
+		}
+		g.orders = append(g.orders, order)
 	}
 	return d, true
+}
+
+// pace is the rate and burst that hold now.
+func (g *guard) pace(now time.Time) (rate float64, burst int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return pace(g.tempo.now(now))
 }
 
 // next is the restraint to write now.

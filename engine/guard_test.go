@@ -20,7 +20,7 @@ func TestAThrottlePausesTheNumberHereAndEverywhere(t *testing.T) {
 				at = time.Now()
 			}
 			if call >= 1000 && call < 1010 { // one storm
-				return Answer{Action: Pause, Scope: ScopeNumber, Code: 130429, After: 5 * time.Second}
+				return Answer{Action: Pause, Scope: ScopeNumber, Code: 130429, Throttled: true, After: 5 * time.Second}
 			}
 			return accept(m)
 		}
@@ -31,9 +31,9 @@ func TestAThrottlePausesTheNumberHereAndEverywhere(t *testing.T) {
 			t.Fatalf("restraints %+v, want one pause", store.restraints)
 		}
 		got := store.restraints[0]
-		want := Restraint{Kind: PauseNumber, Scope: ScopeNumber, Number: testNumber, For: 5 * time.Second, Code: 130429}
-		if got != want {
-			t.Errorf("restraint %+v, want %+v", got, want)
+		want := Restraint{Kind: PauseNumber, Scope: ScopeNumber, Number: testNumber, For: 5 * time.Second, Code: 130429, Learned: got.Learned}
+		if got != want || got.Learned.Rate < 0.85*200 || got.Learned.Rate > 0.9*200 {
+			t.Errorf("restraint %+v, want %+v that taught nine tenths of 200", got, want)
 		}
 		for _, c := range api.sends() {
 			if c.at.After(at) && c.at.Before(at.Add(got.For)) {
@@ -72,10 +72,10 @@ func TestThrottlesInARowPauseLonger(t *testing.T) {
 		if _, news := g.throttled(throttle, now, now, 0.5); news {
 			t.Error("a call begun before the pause is no news")
 		}
-		g.accepted(1, now) // begun before the pause: no forgiveness either
+		g.accepted(1, now, now) // begun before the pause: no forgiveness either
 		now = now.Add(d)
 	}
-	g.accepted(1, now)
+	g.accepted(1, now, now)
 	if d, _ := g.throttled(throttle, now, now, 0.5); d.Round(time.Millisecond) != 500*time.Millisecond {
 		t.Errorf("after a success a pause is %v", d)
 	}

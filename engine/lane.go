@@ -166,7 +166,7 @@ func (l *lane) react(r *row, begun time.Time, a Answer) Answer {
 			return l.wait(r, begun, a)
 		}
 	case Accept:
-		l.guard.accepted(r.Campaign, begun)
+		l.guard.accepted(r.Campaign, begun, time.Now())
 	case Pause, Release:
 		// A call that never left this machine is no throttle, but to claim the
 		// row again at once, for ever, would be a loop at full rate.
@@ -202,14 +202,17 @@ func (l *lane) wait(r *row, begun time.Time, a Answer) Answer {
 	return a
 }
 
-// rest pauses the bucket.
+// rest pauses the bucket, and slows it to what the pause has taught.
 func (l *lane) rest(r *row, begun time.Time, a Answer) {
-	d, news := l.guard.throttled(a, begun, time.Now(), rand.Float64())
+	now := time.Now()
+	d, news := l.guard.throttled(a, begun, now, rand.Float64())
 	if !news {
 		return
 	}
-	l.bucket.pause(time.Now(), d)
-	l.log.Warn("number pauses", "for", d, "action", a.Action.String(), "code", a.Code, "title", a.Title, "campaign", r.Campaign)
+	l.bucket.pause(now, d)
+	rate, burst := l.guard.pace(now)
+	l.bucket.set(rate, burst, now)
+	l.log.Warn("number pauses", "for", d, "then", rate, "action", a.Action.String(), "code", a.Code, "title", a.Title, "campaign", r.Campaign)
 	signal(l.wake)
 }
 

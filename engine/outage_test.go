@@ -66,7 +66,7 @@ func TestTroubleOfOneMessageIsNoOutage(t *testing.T) {
 			t.Fatalf("answer %d rested the number, with an acceptance after every fourth", i)
 		}
 		if i%4 == 3 {
-			g.accepted(1, now)
+			g.accepted(1, now, now)
 		}
 	}
 }

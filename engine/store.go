@@ -35,12 +35,20 @@ type Number struct {
 	Burst    int           // tokens; 0 = default (1)
 	Enabled  bool          // false: an operator or a StopNumber answer stopped it
 	Paused   time.Duration // how much longer a throttle pauses it, on the database's clock
+	Learned  Learned       // what throttles have taught about its pace
 }
 
 // Rate is the configured pace in messages per second: the limit less the
 // headroom, and never so much that rate + burst passes the limit in a second.
 func (n Number) Rate() float64 {
 	return min(n.Limit*(1-n.Headroom), n.Limit-float64(max(n.Burst, 1)))
+}
+
+// Pace is the messages per second that go now: the configured rate, or less
+// while what throttles have taught holds.
+func (n Number) Pace() float64 {
+	rate, _ := pace(n)
+	return rate
 }
 
 // Candidate is a number that needs an owner, with its lease as it stands.
@@ -128,6 +136,7 @@ type Restraint struct {
 	Number   string
 	Campaign int64
 	For      time.Duration // PauseNumber
+	Learned  Learned       // PauseNumber: what it taught about Number's pace; zero: nothing
 	Code     int
 	Reason   string
 }

@@ -37,8 +37,12 @@ CREATE TABLE numbers (
     enabled       boolean NOT NULL DEFAULT true,
     stop_reason   text,
     paused_until  timestamptz,
+    learned_mps   double precision CHECK (learned_mps > 0), -- the pace right after the last throttle that taught one,
+    learned_ceiling double precision,                  -- what was accepted a second when it came,
+    learned_at    timestamptz,                         -- and when that was
     created_at    timestamptz NOT NULL DEFAULT now(),
-    CHECK (burst = 1 OR burst <= mps_limit / 20)
+    CHECK (burst = 1 OR burst <= mps_limit / 20),
+    CHECK (num_nulls(learned_mps, learned_ceiling, learned_at) IN (0, 3))
 );
 
 -- Nodes that can own numbers, while they are seen: what one's share is, is

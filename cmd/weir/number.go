@@ -72,7 +72,7 @@ func (c numberListCmd) Run(ctx context.Context, s *session) error {
 		}
 		t := newTable(s.std.out, "NUMBER", "DISPLAY", "WABA", "RATE", "LIMIT", "HEADROOM", "STATE", "OWNER")
 		for _, n := range numbers {
-			t.row(n.ID, n.Display, n.WABA, fmt.Sprintf("%.4g", n.Rate()), fmt.Sprintf("%.4g", n.Limit), fmt.Sprintf("%.3g", n.Headroom), numberState(n), n.Holder)
+			t.row(n.ID, n.Display, n.WABA, numberRate(n.Number), fmt.Sprintf("%.4g", n.Limit), fmt.Sprintf("%.3g", n.Headroom), numberState(n), n.Holder)
 		}
 		return t.flush()
 	})
@@ -87,6 +87,7 @@ type numberView struct {
 	Headroom   float64 `json:"headroom"`
 	Burst      int     `json:"burst"`
 	Rate       float64 `json:"rate_mps"` // what campaigns may use of the limit
+	Pace       float64 `json:"pace_mps"` // what goes now: less than the rate after throttles
 	TokenFile  string  `json:"token_file,omitempty"`
 	Enabled    bool    `json:"enabled"`
 	StopReason string  `json:"stop_reason,omitempty"`
@@ -96,9 +97,18 @@ type numberView struct {
 
 func viewNumber(n store.NumberInfo) numberView {
 	return numberView{
-		ID: n.ID, Display: n.Display, WABA: n.WABA, Limit: n.Limit, Headroom: n.Headroom, Burst: max(n.Burst, 1), Rate: n.Rate(),
+		ID: n.ID, Display: n.Display, WABA: n.WABA, Limit: n.Limit, Headroom: n.Headroom, Burst: max(n.Burst, 1), Rate: n.Rate(), Pace: n.Pace(),
 		TokenFile: n.TokenFile, Enabled: n.Enabled, StopReason: n.StopReason, Paused: n.Paused.Seconds(), Owner: n.Holder,
 	}
+}
+
+// numberRate is the configured rate, and the one that throttles have taught
+// where that is less.
+func numberRate(n engine.Number) string {
+	if pace := n.Pace(); pace < n.Rate() {
+		return fmt.Sprintf("%.4g of %.4g", pace, n.Rate())
+	}
+	return fmt.Sprintf("%.4g", n.Rate())
 }
 
 func numberState(n store.NumberInfo) string {

@@ -87,7 +87,7 @@ func (s *stage) killInTheMiddle(create []string, n int64) {
 }
 
 // rowsRead asks the database itself: a command a time would be too slow.
-func rowsRead(t *testing.T, pool *pgxpool.Pool) (read int64) {
+func rowsRead(t testing.TB, pool *pgxpool.Pool) (read int64) {
 	t.Helper()
 	err := pool.QueryRow(t.Context(), `SELECT coalesce(max(rows_read), 0) FROM campaign_imports`).Scan(&read)
 	if err != nil {

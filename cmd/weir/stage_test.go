@@ -21,7 +21,7 @@ import (
 
 // stage is a database, a simulated platform and the program between them.
 type stage struct {
-	t        *testing.T
+	t        testing.TB
 	platform *simServer
 	listen   string
 	dir      string
@@ -29,7 +29,7 @@ type stage struct {
 	database string
 }
 
-func newStage(t *testing.T, opts sim.Options) *stage {
+func newStage(t testing.TB, opts sim.Options) *stage {
 	t.Helper()
 	s := &stage{t: t, listen: freeAddress(t), dir: t.TempDir(), database: pgtest.URL(t)}
 	opts.WebhookURL, opts.AppSecret, opts.RetryBase = "http://"+s.listen+"/webhooks/whatsapp", scriptSecret, 100*time.Millisecond

@@ -110,7 +110,7 @@ func byCode(e replyError, status int) engine.Answer {
 func byStatus(status int, transient bool) engine.Answer {
 	switch {
 	case status == http.StatusTooManyRequests:
-		return engine.Answer{Action: engine.Pause, Scope: engine.ScopeNumber}
+		return pauseOne
 	case status == http.StatusUnauthorized && !transient:
 		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeApp}
 	case status == http.StatusServiceUnavailable:
@@ -130,7 +130,7 @@ func wordless(status int, header http.Header) engine.Answer {
 	case http.StatusTooManyRequests:
 		// 429 is defined as "not processed", whoever says it.
 		return engine.Answer{
-			Action: engine.Pause, Scope: engine.ScopeNumber,
+			Action: engine.Pause, Scope: engine.ScopeNumber, Throttled: true,
 			After: regain(header), Title: "HTTP 429 without an error code",
 		}
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

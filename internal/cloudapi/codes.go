@@ -60,9 +60,11 @@ var (
 	stopApp   = engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeApp}
 	stopWABA  = engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeWABA}
 	stopOne   = engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeNumber}
-	pauseApp  = engine.Answer{Action: engine.Pause, Scope: engine.ScopeApp}
-	pauseWABA = engine.Answer{Action: engine.Pause, Scope: engine.ScopeWABA}
-	pauseOne  = engine.Answer{Action: engine.Pause, Scope: engine.ScopeNumber}
+	pauseApp  = engine.Answer{Action: engine.Pause, Scope: engine.ScopeApp, Throttled: true}
+	pauseWABA = engine.Answer{Action: engine.Pause, Scope: engine.ScopeWABA, Throttled: true}
+	pauseOne  = engine.Answer{Action: engine.Pause, Scope: engine.ScopeNumber, Throttled: true}
+	// absent is a number that is away for a while, whatever its pace.
+	absent = engine.Answer{Action: engine.Pause, Scope: engine.ScopeNumber, After: maintenance}
 )
 
 // codes is sorted by lo, and its entries are not changed after it is built.

@@ -27,8 +27,8 @@ var paceCodes = []entry{
 
 	// Maintenance of one number, documented as up to a minute, e.g. while its
 	// throughput is raised: not an outage, whatever its HTTP 500 says.
-	{lo: 131057, asks: after(pauseOne, maintenance), title: "number is in maintenance"},
-	{lo: 2494100, asks: after(pauseOne, maintenance), title: "number is in maintenance"},
+	{lo: 131057, asks: absent, title: "number is in maintenance"},
+	{lo: 2494100, asks: absent, title: "number is in maintenance"},
 
 	// One number to one person, one message in 6 s with bursts borrowed from
 	// the future. Only this recipient waits. A campaign sends one message to

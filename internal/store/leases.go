@@ -129,6 +129,7 @@ func (s *Store) Restrain(ctx context.Context, r engine.Restraint) error {
 	case engine.PauseNumber:
 		_, err := s.q.PauseNumbers(ctx, s.pool, &db.PauseNumbersParams{
 			Number: r.Number, Reach: reach(r.Scope), PauseSeconds: r.For.Seconds(),
+			LearnedMps: r.Learned.Rate, LearnedCeiling: r.Learned.Ceiling,
 		})
 		return wrap("pause number", err)
 	case engine.HaltNumber:

@@ -91,6 +91,7 @@ func numberInfo(r db.ListNumbersRow) NumberInfo {
 		Number: engine.Number{
 			ID: r.ID, WABA: r.WabaID, Limit: r.MpsLimit, Headroom: r.Headroom, Burst: int(r.Burst),
 			Enabled: r.Enabled, Paused: duration(r.PausedSeconds),
+			Learned: engine.Learned{Rate: r.LearnedMps, Ceiling: r.LearnedCeiling, Age: duration(r.LearnedSeconds)},
 		},
 		Portfolio: r.Portfolio, Display: r.Display, TokenFile: r.TokenFile, StopReason: r.StopReason,
 		Holder: r.Holder, LeaseLeft: duration(r.LeaseSeconds),

@@ -73,6 +73,32 @@ func TestRestrainNeverShortens(t *testing.T) {
 	}
 }
 
+// What a pause teaches is the number's that met it, and its next owner's.
+func TestAPauseTeachesItsNumber(t *testing.T) {
+	t.Parallel()
+	l := fleet(t)
+	pause := engine.Restraint{
+		Kind: engine.PauseNumber, Scope: engine.ScopeWABA, Number: labNumber, For: time.Second,
+		Learned: engine.Learned{Rate: 18, Ceiling: 20},
+	}
+	l.must(l.Restrain(t.Context(), pause))
+	l.exec(`UPDATE numbers SET learned_at = learned_at - interval '15 s'`)
+	pause.Learned = engine.Learned{}
+	l.must(l.Restrain(t.Context(), pause)) // nothing new
+	work, err := l.Work(t.Context(), l.lease)
+	l.must(err)
+	got := work.Number.Learned
+	if got.Rate != 18 || got.Ceiling != 20 || got.Age < 15*time.Second || got.Age > time.Minute {
+		t.Errorf("learned %+v, want 18 of 20, 15 s ago", got)
+	}
+	if pace := work.Number.Pace(); pace < 18 || pace >= 64 {
+		t.Errorf("pace %v, want the learned one", pace)
+	}
+	if n := scalar[int](l, `SELECT count(*) FROM numbers WHERE learned_at IS NOT NULL`); n != 1 {
+		t.Errorf("%d numbers have learned, want the one that was throttled", n)
+	}
+}
+
 func TestRestrainCampaign(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -94,7 +94,8 @@ GROUP BY c.id ORDER BY c.priority DESC, c.id;
 -- name: PauseNumbers :execrows
 -- A throttle of the number, of its account, or of its app: the numbers that use
 -- the same access token. A token of another file may be another app's.
--- A pause never shortens a longer one.
+-- A pause never shortens a longer one. What it taught is about the one number
+-- that met it.
 WITH hit AS MATERIALIZED (
     SELECT n.id FROM numbers o JOIN numbers n ON CASE @reach::text
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
@@ -103,7 +104,10 @@ WITH hit AS MATERIALIZED (
     WHERE o.id = @number::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
 )
-UPDATE numbers n SET paused_until = greatest(n.paused_until, now() + make_interval(secs => @pause_seconds::double precision))
+UPDATE numbers n SET paused_until = greatest(n.paused_until, now() + make_interval(secs => @pause_seconds::double precision)),
+    learned_mps = CASE WHEN n.id = @number::text AND @learned_mps::double precision > 0 THEN @learned_mps::double precision ELSE n.learned_mps END,
+    learned_ceiling = CASE WHEN n.id = @number::text AND @learned_mps::double precision > 0 THEN @learned_ceiling::double precision ELSE n.learned_ceiling END,
+    learned_at = CASE WHEN n.id = @number::text AND @learned_mps::double precision > 0 THEN now() ELSE n.learned_at END
 FROM hit WHERE n.id = hit.id;
 
 -- name: HaltNumbers :execrows

@@ -22,6 +22,8 @@ SELECT count(*) FROM added;
 SELECT n.id, n.waba_id, coalesce(n.portfolio_id, '')::text AS portfolio, coalesce(n.display, '')::text AS display,
     n.mps_limit, n.headroom, n.burst, coalesce(n.token_file, '')::text AS token_file, n.enabled, coalesce(n.stop_reason, '')::text AS stop_reason,
     greatest(extract(epoch FROM n.paused_until - now()), 0)::double precision AS paused_seconds,
+    coalesce(n.learned_mps, 0)::double precision AS learned_mps, coalesce(n.learned_ceiling, 0)::double precision AS learned_ceiling,
+    coalesce(extract(epoch FROM now() - n.learned_at), 0)::double precision AS learned_seconds,
     (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now() THEN coalesce(l.holder, '') ELSE '' END)::text AS holder,
     (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released THEN greatest(extract(epoch FROM l.expires_at - now()), 0) ELSE 0 END)::double precision AS lease_seconds
 FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id

@@ -233,28 +233,40 @@ func (q *Queries) Heartbeat(ctx context.Context, db DBTX, arg *HeartbeatParams) 
 
 const pauseNumbers = `-- name: PauseNumbers :execrows
 WITH hit AS MATERIALIZED (
-    SELECT n.id FROM numbers o JOIN numbers n ON CASE $2::text
+    SELECT n.id FROM numbers o JOIN numbers n ON CASE $5::text
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
         WHEN 'waba' THEN n.waba_id = o.waba_id
         ELSE n.id = o.id END
-    WHERE o.id = $3::text
+    WHERE o.id = $2::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
 )
-UPDATE numbers n SET paused_until = greatest(n.paused_until, now() + make_interval(secs => $1::double precision))
+UPDATE numbers n SET paused_until = greatest(n.paused_until, now() + make_interval(secs => $1::double precision)),
+    learned_mps = CASE WHEN n.id = $2::text AND $3::double precision > 0 THEN $3::double precision ELSE n.learned_mps END,
+    learned_ceiling = CASE WHEN n.id = $2::text AND $3::double precision > 0 THEN $4::double precision ELSE n.learned_ceiling END,
+    learned_at = CASE WHEN n.id = $2::text AND $3::double precision > 0 THEN now() ELSE n.learned_at END
 FROM hit WHERE n.id = hit.id
 `
 
 type PauseNumbersParams struct {
-	PauseSeconds float64
-	Reach        string
-	Number       string
+	PauseSeconds   float64
+	Number         string
+	LearnedMps     float64
+	LearnedCeiling float64
+	Reach          string
 }
 
 // A throttle of the number, of its account, or of its app: the numbers that use
 // the same access token. A token of another file may be another app's.
-// A pause never shortens a longer one.
+// A pause never shortens a longer one. What it taught is about the one number
+// that met it.
 func (q *Queries) PauseNumbers(ctx context.Context, db DBTX, arg *PauseNumbersParams) (int64, error) {
-	result, err := db.Exec(ctx, pauseNumbers, arg.PauseSeconds, arg.Reach, arg.Number)
+	result, err := db.Exec(ctx, pauseNumbers,
+		arg.PauseSeconds,
+		arg.Number,
+		arg.LearnedMps,
+		arg.LearnedCeiling,
+		arg.Reach,
+	)
 	if err != nil {
 		return 0, err
 	}

@@ -215,18 +215,21 @@ type Notice struct {
 }
 
 type Number struct {
-	ID          string
-	WabaID      string
-	PortfolioID pgtype.Text
-	Display     pgtype.Text
-	MpsLimit    float64
-	Headroom    float64
-	Burst       int32
-	TokenFile   pgtype.Text
-	Enabled     bool
-	StopReason  pgtype.Text
-	PausedUntil pgtype.Timestamptz
-	CreatedAt   pgtype.Timestamptz
+	ID             string
+	WabaID         string
+	PortfolioID    pgtype.Text
+	Display        pgtype.Text
+	MpsLimit       float64
+	Headroom       float64
+	Burst          int32
+	TokenFile      pgtype.Text
+	Enabled        bool
+	StopReason     pgtype.Text
+	PausedUntil    pgtype.Timestamptz
+	LearnedMps     pgtype.Float8
+	LearnedCeiling pgtype.Float8
+	LearnedAt      pgtype.Timestamptz
+	CreatedAt      pgtype.Timestamptz
 }
 
 type NumberLease struct {

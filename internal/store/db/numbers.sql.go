@@ -76,6 +76,8 @@ const listNumbers = `-- name: ListNumbers :many
 SELECT n.id, n.waba_id, coalesce(n.portfolio_id, '')::text AS portfolio, coalesce(n.display, '')::text AS display,
     n.mps_limit, n.headroom, n.burst, coalesce(n.token_file, '')::text AS token_file, n.enabled, coalesce(n.stop_reason, '')::text AS stop_reason,
     greatest(extract(epoch FROM n.paused_until - now()), 0)::double precision AS paused_seconds,
+    coalesce(n.learned_mps, 0)::double precision AS learned_mps, coalesce(n.learned_ceiling, 0)::double precision AS learned_ceiling,
+    coalesce(extract(epoch FROM now() - n.learned_at), 0)::double precision AS learned_seconds,
     (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now() THEN coalesce(l.holder, '') ELSE '' END)::text AS holder,
     (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released THEN greatest(extract(epoch FROM l.expires_at - now()), 0) ELSE 0 END)::double precision AS lease_seconds
 FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
@@ -84,19 +86,22 @@ ORDER BY n.id
 `
 
 type ListNumbersRow struct {
-	ID            string
-	WabaID        string
-	Portfolio     string
-	Display       string
-	MpsLimit      float64
-	Headroom      float64
-	Burst         int32
-	TokenFile     string
-	Enabled       bool
-	StopReason    string
-	PausedSeconds float64
-	Holder        string
-	LeaseSeconds  float64
+	ID             string
+	WabaID         string
+	Portfolio      string
+	Display        string
+	MpsLimit       float64
+	Headroom       float64
+	Burst          int32
+	TokenFile      string
+	Enabled        bool
+	StopReason     string
+	PausedSeconds  float64
+	LearnedMps     float64
+	LearnedCeiling float64
+	LearnedSeconds float64
+	Holder         string
+	LeaseSeconds   float64
 }
 
 // All numbers, or the one named.
@@ -121,6 +126,9 @@ func (q *Queries) ListNumbers(ctx context.Context, db DBTX, id string) ([]ListNu
 			&i.Enabled,
 			&i.StopReason,
 			&i.PausedSeconds,
+			&i.LearnedMps,
+			&i.LearnedCeiling,
+			&i.LearnedSeconds,
 			&i.Holder,
 			&i.LeaseSeconds,
 		); err != nil {
