@@ -253,32 +253,93 @@ CREATE TABLE suppressions (
 );
 
 -- A missing breaker row is a closed gate: a number's row is made with the number.
+-- What is said of the last move (reason, note, samples, failures, reporters) is
+-- set by the statement that moves it; seq, since and the counts by breaker_moved.
+-- cluster is the one that epoch was made on.
 CREATE TABLE breakers (
-    scope         text PRIMARY KEY,
+    scope         text PRIMARY KEY,                         -- host | number:ID
     state         text NOT NULL DEFAULT 'closed' CHECK (state IN ('closed', 'open', 'half_open')),
-    seq           bigint NOT NULL DEFAULT 0,
+    since         timestamptz NOT NULL DEFAULT now(),
+    reason        text NOT NULL DEFAULT 'new' CHECK (reason IN ('new', 'consecutive', 'ratio', 'throttled', 'forced',
+        'probe', 'probe_expired', 'probe_unused', 'probe_answered', 'probe_throttled', 'probe_failed')),
+    note          text NOT NULL DEFAULT '',                 -- forced: an operator's words
+    cause         text NOT NULL DEFAULT '',                 -- why it last opened
+    samples       bigint NOT NULL DEFAULT 0,
+    failures      bigint NOT NULL DEFAULT 0,
+    reporters     int NOT NULL DEFAULT 0,
+    open_seconds  double precision NOT NULL DEFAULT 0,      -- timeout of this opening or the last; doubles with every failed probe
     open_until    timestamptz,
     probe_token   uuid,
     probe_until   timestamptz,
-    forced_until  timestamptz
-);
-INSERT INTO breakers (scope) VALUES ('host');
+    forced_until  timestamptz,
+    epoch         uuid NOT NULL DEFAULT gen_random_uuid(),
+    cluster       text NOT NULL DEFAULT cluster_identity(),
+    seq           bigint NOT NULL DEFAULT 0,
+    to_closed     bigint NOT NULL DEFAULT 0,                -- moves into each state, ever
+    to_half_open  bigint NOT NULL DEFAULT 0,
+    to_open       bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
 
--- Every transition of a breaker, written by the statement that makes it, with
--- the breaker row's own next number: a follower of (epoch, seq) sees no gap.
+-- Every move of a breaker, with the breaker row's own next number: a follower of
+-- (epoch, seq) sees no gap. A sequence would not do: it has gaps after a
+-- rollback, and its numbers commit out of order. Another cluster, a promoted
+-- standby say, may have forgotten moves that followers know of, so its first
+-- move begins a new epoch.
 CREATE TABLE breaker_events (
     scope      text NOT NULL,
     epoch      uuid NOT NULL,
     seq        bigint NOT NULL,
-    at         timestamptz NOT NULL DEFAULT now(),
+    at         timestamptz NOT NULL,
     prev       text NOT NULL,
     state      text NOT NULL,
     reason     text NOT NULL,
+    note       text NOT NULL DEFAULT '',
     samples    bigint NOT NULL DEFAULT 0,
     failures   bigint NOT NULL DEFAULT 0,
     reporters  int NOT NULL DEFAULT 0,
     PRIMARY KEY (scope, epoch, seq)
 );
+
+-- No statement, and no hand, can move a breaker without its event: a new state,
+-- a new permit and a new force are moves. It runs under the row's lock, so seq
+-- and at only grow.
+CREATE FUNCTION breaker_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.cluster <> cluster_identity() THEN
+        NEW.cluster := cluster_identity();
+        NEW.epoch := gen_random_uuid();
+        NEW.seq := 0;
+    END IF;
+    NEW.seq := NEW.seq + 1;
+    IF NEW.state <> OLD.state THEN
+        NEW.since := clock_timestamp();
+    END IF;
+    NEW.to_closed := NEW.to_closed + (NEW.state = 'closed')::int;
+    NEW.to_half_open := NEW.to_half_open + (NEW.state = 'half_open')::int;
+    NEW.to_open := NEW.to_open + (NEW.state = 'open')::int;
+    INSERT INTO breaker_events (scope, epoch, seq, at, prev, state, reason, note, samples, failures, reporters)
+    VALUES (NEW.scope, NEW.epoch, NEW.seq, clock_timestamp(), OLD.state, NEW.state, NEW.reason, NEW.note,
+        NEW.samples, NEW.failures, NEW.reporters);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER breaker_moved BEFORE UPDATE ON breakers FOR EACH ROW
+    WHEN ((OLD.state, OLD.probe_token, OLD.forced_until) IS DISTINCT FROM (NEW.state, NEW.probe_token, NEW.forced_until))
+    EXECUTE FUNCTION breaker_moved();
+INSERT INTO breakers (scope) VALUES ('host');
+
+-- What the calls of a scope came to, as nodes report it; of the last minute only.
+CREATE TABLE breaker_reports (
+    scope     text NOT NULL,
+    node      text NOT NULL,
+    seq       bigint NOT NULL,                              -- of the node's report: a repeat counts once
+    at        timestamptz NOT NULL DEFAULT now(),
+    samples   int NOT NULL,
+    failures  int NOT NULL,
+    streak    int NOT NULL,                                 -- failures in a row, at the end of it
+    times     int[] NOT NULL,                               -- calls by duration, in classes
+    PRIMARY KEY (scope, node, seq)
+);
+CREATE INDEX breaker_reports_at ON breaker_reports (scope, at);
 
 -- What somebody should be told, written by the statement that makes it so, and
 -- delivered by a job.

@@ -50,14 +50,15 @@ func TestClaimNullLimits(t *testing.T) {
 	}
 }
 
+// A probe is one row, however many are asked for.
 func TestClaimProbe(t *testing.T) {
 	t.Parallel()
 	const token = "00000000-0000-0000-0000-00000000000a"
 	for _, scope := range []string{"host", "number:" + labNumber} {
 		l := newLab(t)
-		c, _ := l.campaign(1)
+		c, _ := l.campaign(3)
 		l.exec(`UPDATE breakers SET state = 'half_open', probe_token = $1, probe_until = now() + interval '1 min' WHERE scope = $2`, token, scope)
-		ask := l.ask(1, c)
+		ask := l.ask(3, c)
 		ask.Probe = token
 		if n := len(l.claimed(ask)); n != 1 {
 			t.Errorf("the probe of %s claimed %d rows, want 1", scope, n)

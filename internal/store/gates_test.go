@@ -45,6 +45,10 @@ func ownerGates() []gate {
 		{name: "wrong probe token", sql: halfOpen(number, "1 min"), ask: probe(otherToken)},
 		{name: "expired probe token", sql: halfOpen(number, "0"), ask: probe(probeToken)},
 		{
+			name: "host's probe while the number is forced open", ask: probe(probeToken),
+			sql: halfOpen("host", "1 min") + `UPDATE breakers SET state = 'open', forced_until = now() + interval '1 min' WHERE scope = '` + number + `'`,
+		},
+		{
 			name: "number's probe while the host is open", ask: probe(probeToken),
 			sql: halfOpen(number, "1 min") + `UPDATE breakers SET state = 'open' WHERE scope = 'host'`,
 		},

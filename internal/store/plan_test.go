@@ -31,6 +31,7 @@ func (l *lab) statements(campaign, first int64) map[string]*spy {
 	_, _ = l.q.GiveBackClaims(ctx, to("give back"), &db.GiveBackClaimsParams{Number: labNumber, Lease: l.lease.ID, Seqs: []int64{1}})
 	_, _ = l.q.ReclaimRecipients(ctx, to("reclaim"), &db.ReclaimRecipientsParams{Number: labNumber, Lease: l.lease.ID})
 	_, _ = l.q.ResolveUnknowns(ctx, to("resolve"), &db.ResolveUnknownsParams{WindowSeconds: 1})
+	_, _ = l.q.TakePermit(ctx, to("permit"), &db.TakePermitParams{Scope: "host", Number: labNumber, Lease: l.lease.ID, PermitSeconds: 20})
 	_, _ = l.q.FindMessages(ctx, to("find"), &db.FindMessagesParams{Keys: []int32{0, 1}, Phones: []string{"+5511900000001", "+5511900000002"}, MessageIds: []string{"a", "b"}})
 	return spied
 }

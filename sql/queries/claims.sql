@@ -4,9 +4,11 @@
 -- The one gate: lease, number, breakers, campaign, zone and suppression are all
 -- in this statement, so that no check can be forgotten or come too early.
 --   lease   heartbeats pass, a takeover waits, a stale owner gets nothing
---   gate    host before number; a missing breaker row is a closed gate
+--   gate    host before number; a missing breaker row is a closed gate, and so
+--           is one that is forced open, whoever holds the other's probe
 --   due     the literal LIMIT 500 keeps the planner from reading the whole
---           table; LIMIT NULL would be no limit, hence the coalesces
+--           table; LIMIT NULL would be no limit, hence the coalesces. A probe
+--           is one row
 --   taken   rechecks pending on the locked row; spends the attempt. OFFSET 0 keeps
 --           the planner from asking for an opt-out once per mention of it
 --   booked  what a dead owner leaves behind; dues lets a give-back restore due_at
@@ -21,6 +23,7 @@ WITH lease AS MATERIALIZED (
       AND (SELECT b.state = 'closed' OR (b.state = 'half_open' AND b.probe_token::text = @probe::text AND b.probe_until > now())
            FROM breakers b WHERE b.scope IN ('host', 'number:' || @number::text)
            ORDER BY b.state = 'closed', b.scope LIMIT 1)
+      AND NOT EXISTS (SELECT FROM breakers b WHERE b.scope IN ('host', 'number:' || @number::text) AND b.state = 'open' AND b.forced_until > now())
 ), ask AS (
     SELECT unnest(@campaigns::bigint[]) AS campaign_id, unnest(@zones::smallint[]) AS zone,
         unnest(@shares::int[]) AS n, unnest(@turns::int[]) AS turn
@@ -36,7 +39,7 @@ WITH lease AS MATERIALIZED (
             SELECT r.id, r.due_at FROM recipients r
             WHERE r.campaign_id = slice.campaign_id AND r.zone = slice.zone AND r.due_at <= now()
             ORDER BY r.due_at DESC, r.id LIMIT coalesce(slice.n, 0) FOR NO KEY UPDATE SKIP LOCKED) d
-        LIMIT coalesce(@free::int, 0)) q
+        LIMIT coalesce(least(@free::int, CASE WHEN @probe::text <> '' THEN 1 END), 0)) q
     LIMIT 500
 ), taken AS (
     UPDATE recipients r SET due_at = NULL, claim = r.claim + 1, number_id = @number::text,

@@ -78,11 +78,24 @@ type Attempt struct {
 type Breaker struct {
 	Scope       string
 	State       string
-	Seq         int64
+	Since       pgtype.Timestamptz
+	Reason      string
+	Note        string
+	Cause       string
+	Samples     int64
+	Failures    int64
+	Reporters   int32
+	OpenSeconds float64
 	OpenUntil   pgtype.Timestamptz
 	ProbeToken  pgtype.UUID
 	ProbeUntil  pgtype.Timestamptz
 	ForcedUntil pgtype.Timestamptz
+	Epoch       string
+	Cluster     string
+	Seq         int64
+	ToClosed    int64
+	ToHalfOpen  int64
+	ToOpen      int64
 }
 
 type BreakerEvent struct {
@@ -93,9 +106,21 @@ type BreakerEvent struct {
 	Prev      string
 	State     string
 	Reason    string
+	Note      string
 	Samples   int64
 	Failures  int64
 	Reporters int32
+}
+
+type BreakerReport struct {
+	Scope    string
+	Node     string
+	Seq      int64
+	At       pgtype.Timestamptz
+	Samples  int32
+	Failures int32
+	Streak   int32
+	Times    []int32
 }
 
 type Campaign struct {
