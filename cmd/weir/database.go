@@ -16,7 +16,6 @@ const embeddedDatabase = "weir"
 // database is what a command works on, and how to leave it.
 type database struct {
 	*store.Store
-	url     string
 	local   *localpg.Server // nil when the operator named a server
 	options localpg.Options // of the private server
 }
@@ -26,6 +25,9 @@ type database struct {
 func (s *session) url(ctx context.Context) (string, *localpg.Server, error) {
 	if s.DatabaseURL != "" {
 		return s.DatabaseURL, nil, nil
+	}
+	if s.LeaseDatabaseURL != "" {
+		return "", nil, usagef("WEIR_LEASE_DATABASE_URL leads past a pooler to the database that WEIR_DATABASE_URL leads to: set that too")
 	}
 	local, err := localpg.Start(ctx, s.localOptions())
 	if err != nil {
@@ -49,13 +51,13 @@ func (s *session) open(ctx context.Context) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &database{url: url, local: local, options: s.localOptions()}
+	db := &database{local: local, options: s.localOptions()}
 	if local != nil {
 		if err := migrations.Up(ctx, url); err != nil {
 			return nil, errors.Join(err, db.close())
 		}
 	}
-	if db.Store, err = store.Open(ctx, url, store.Options{}); err != nil {
+	if db.Store, err = store.Open(ctx, url, store.Options{LeaseURL: s.LeaseDatabaseURL}); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
 	if err := migrations.Check(ctx, db.Pool()); err != nil {

@@ -58,7 +58,7 @@ func (c demoCmd) Run(ctx context.Context, s *session) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	s.DatabaseURL = url
+	s.DatabaseURL, s.LeaseDatabaseURL = url, ""
 	if err := migrations.Up(ctx, url); err != nil {
 		return err
 	}

@@ -60,9 +60,10 @@ type cli struct {
 
 // globals are the flags of every command.
 type globals struct {
-	DatabaseURL string      `env:"WEIR_DATABASE_URL" placeholder:"URL" help:"Postgres to use. Unset: a private one in the user's data directory."`
-	DataDir     string      `env:"WEIR_DATA_DIR" type:"path" placeholder:"DIR" help:"Where the private Postgres keeps its data."`
-	LogLevel    *slog.Level `env:"WEIR_LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info for serve and sim, else warn."`
+	DatabaseURL      string      `env:"WEIR_DATABASE_URL" placeholder:"URL" help:"Postgres to use. Unset: a private one in the user's data directory."`
+	LeaseDatabaseURL string      `env:"WEIR_LEASE_DATABASE_URL" placeholder:"URL" help:"The same database with no pooler in between, for leases, imports and migrations. Set it when --database-url leads to a transaction pooler (PgBouncer)."`
+	DataDir          string      `env:"WEIR_DATA_DIR" type:"path" placeholder:"DIR" help:"Where the private Postgres keeps its data."`
+	LogLevel         *slog.Level `env:"WEIR_LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info for serve and sim, else warn."`
 }
 
 func run(ctx context.Context, args []string, std streams) (code int) {
@@ -87,7 +88,7 @@ func run(ctx context.Context, args []string, std streams) (code int) {
 	}
 	s := &session{globals: c.globals, std: std}
 	s.log = slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: s.logLevel(parsed.Command())}))
-	return report(std.err, advised(parsed.Run(s)))
+	return report(std.err, s.advised(parsed.Run(s)))
 }
 
 // logLevel keeps commands that end by themselves to warnings: what they have to

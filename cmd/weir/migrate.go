@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func (s *session) migrate(ctx context.Context, f func(url string) error) (err er
 	if local != nil {
 		defer func() { err = errors.Join(err, local.Close()) }()
 	}
-	return f(url)
+	return f(cmp.Or(s.LeaseDatabaseURL, url)) // a migration holds a lock, which needs a session
 }
 
 func printSchema(ctx context.Context, w io.Writer, url string) error {

@@ -70,6 +70,12 @@ func (o owner) command(ctx context.Context, name string, args ...string) *exec.C
 	return cmd
 }
 
+// Command is another program that refuses root, such as a pooler, run as the
+// user whom a private server runs as.
+func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	return serverOwner().command(ctx, name, args...)
+}
+
 // makeBase creates the directory of one server and proves that the owner can
 // enter it. It stays ours: the owner gets directories inside it, so that a
 // process of that user cannot make root write through a planted link.

@@ -93,7 +93,7 @@ func (s *Store) Import(ctx context.Context, campaign int64, src ImportSource, op
 // campaign's import lock: one cannot outlive the other. Its statements may
 // take long, and a vanished machine is noticed within half a minute.
 func (s *Store) importConn(ctx context.Context, campaign int64) (*pgx.Conn, error) {
-	cfg := s.pool.Config().ConnConfig.Copy()
+	cfg := s.leases.Config().ConnConfig.Copy()
 	for name, value := range map[string]string{
 		"statement_timeout": "0", "lock_timeout": "3000", // the last importer's connection may still be closing
 		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",

@@ -43,6 +43,12 @@ func newLab(t testing.TB) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return labOf(t, s)
+}
+
+// labOf closes the store when the test ends.
+func labOf(t testing.TB, s *Store) *lab {
+	t.Helper()
 	t.Cleanup(s.Close)
 	l := &lab{Store: s, t: t}
 	l.number(labNumber)

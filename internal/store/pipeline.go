@@ -27,14 +27,22 @@ var _ interface {
 
 // Exec queues a statement; what becomes of it, Query's rows tell.
 func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	p.batch.Queue(sql, args...)
+	p.queue(sql, args...)
 	return pgconn.CommandTag{}, nil
+}
+
+// queue puts a statement behind the others, and its limit before the first.
+func (p *pipeline) queue(sql string, args ...any) {
+	if p.pool.bound > 0 && p.batch.Len() == 0 {
+		p.batch.Queue(`SELECT set_config('statement_timeout', $1, true)`, milliseconds(p.pool.bound))
+	}
+	p.batch.Queue(sql, args...)
 }
 
 // Query sends what is queued and this statement.
 func (p *pipeline) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	queued := p.batch.Len()
-	p.batch.Queue(sql, args...)
+	p.queue(sql, args...)
+	queued := p.batch.Len() - 1
 	results := p.pool.SendBatch(ctx, &p.batch)
 	for range queued {
 		if _, err := results.Exec(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,8 +17,8 @@ import (
 
 const (
 	// connectTimeout bounds one server's answer to a connection (dial, TLS,
-	// login), where the address sets no connect_timeout: a server that is gone
-	// without a word must not hold up the next one of the list.
+	// login) where the address names several and sets no connect_timeout: one
+	// that is gone without a word must not hold up the next.
 	connectTimeout = 5 * time.Second
 
 	// pingTimeout bounds the look at a connection that was idle.
@@ -36,6 +37,7 @@ const (
 // a fail-over they would go on answering reads with the past.
 type pool struct {
 	*pgxpool.Pool
+	bound time.Duration // of a statement; set behind a pooler only (pooled.go)
 
 	mu   sync.Mutex
 	left time.Time // when idle connections were last dropped
@@ -49,19 +51,33 @@ func openPool(ctx context.Context, url string, conns int, timeout time.Duration)
 		return nil, err
 	}
 	params := cfg.ConnConfig.RuntimeParams
-	params["plan_cache_mode"] = "force_custom_plan"
+	params["plan_cache_mode"] = customPlans
 	params["statement_timeout"] = milliseconds(timeout)
 	params["idle_in_transaction_session_timeout"] = milliseconds(idleInTransaction)
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
-	p := &pool{}
+	return connect(ctx, cfg, &pool{}, func(p *pool) error {
+		var plans string
+		err := p.QueryRow(ctx, "SHOW plan_cache_mode", pgx.QueryExecModeSimpleProtocol).Scan(&plans)
+		if err == nil && plans != customPlans {
+			return ErrPooler
+		}
+		return err
+	})
+}
+
+const customPlans = "force_custom_plan"
+
+// connect opens a pool and asks it whether it will do.
+func connect(ctx context.Context, cfg *pgxpool.Config, p *pool, check func(*pool) error) (*pool, error) {
 	cfg.ConnConfig.OnPgError = p.heard
 	p.mu.Lock() // whoever hears an error already waits for the pool
+	var err error
 	p.Pool, err = pgxpool.NewWithConfig(ctx, cfg)
 	p.mu.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("open database pool: %w", err)
 	}
-	if err := p.Ping(ctx); err != nil {
+	if err := check(p); err != nil {
 		p.Close()
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
@@ -76,7 +92,9 @@ func poolConfig(url string, conns int) (*pgxpool.Config, error) {
 	}
 	cfg.MaxConns = int32(conns)
 	cfg.PingTimeout = pingTimeout
-	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectTimeout)
+	if severalServers(cfg.ConnConfig) {
+		cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectTimeout)
+	}
 	if !strings.Contains(url, "target_session_attrs") {
 		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
@@ -84,6 +102,13 @@ func poolConfig(url string, conns int) (*pgxpool.Config, error) {
 	params["application_name"] = cmp.Or(params["application_name"], "weir")
 	params["timezone"] = "UTC"
 	return cfg, nil
+}
+
+// severalServers: a fallback to the same server only tries it without TLS.
+func severalServers(cfg *pgx.ConnConfig) bool {
+	return slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool {
+		return f.Host != cfg.Host || f.Port != cfg.Port
+	})
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

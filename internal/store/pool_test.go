@@ -56,6 +56,7 @@ func oneOf(t *testing.T, a, b *localpg.Server) string {
 	for _, name := range []string{"host", "port"} {
 		q.Set(name, q.Get(name)+","+second.Query().Get(name))
 	}
+	q.Set("connect_timeout", "60") // the machine may be busy
 	first.RawQuery = q.Encode()
 	return first.String()
 }
@@ -69,6 +70,7 @@ func several(t *testing.T, p *pool, n int, question string) (answers []string) {
 		if conns[i], err = p.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		defer conns[i].Release()
 	}
 	for _, c := range conns {
 		var answer string
@@ -76,7 +78,6 @@ func several(t *testing.T, p *pool, n int, question string) (answers []string) {
 			t.Fatal(err)
 		}
 		answers = append(answers, answer)
-		c.Release()
 	}
 	return answers
 }

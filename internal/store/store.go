@@ -24,6 +24,10 @@ import (
 type Options struct {
 	MaxConns         int           // of the main pool; default 16
 	StatementTimeout time.Duration // longest a statement of the main pool may run; default 30 s
+	// LeaseURL, when set, leads to the same database with no pooler in between,
+	// for what needs a session of its own: leases, imports. Then the main pool
+	// needs none, and may go through a transaction pooler.
+	LeaseURL string
 }
 
 // Store holds two pools: one for work, and one for leases, so that a
@@ -39,16 +43,22 @@ type Store struct {
 // target_session_attrs of its own, and leaves one that takes none any more. It
 // does not check the schema: migrations.Check does.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
-	work, err := openPool(ctx, url, cmp.Or(opts.MaxConns, 16), cmp.Or(opts.StatementTimeout, 30*time.Second))
+	conns, timeout := cmp.Or(opts.MaxConns, 16), cmp.Or(opts.StatementTimeout, 30*time.Second)
+	leases, err := openPool(ctx, cmp.Or(opts.LeaseURL, url), 2, 2*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	leases, err := openPool(ctx, url, 2, 2*time.Second)
+	s := &Store{leases: leases, q: db.New()}
+	if opts.LeaseURL == "" {
+		s.pool, err = openPool(ctx, url, conns, timeout)
+	} else if s.pool, err = openPooled(ctx, url, conns, timeout); err == nil {
+		err = sameDatabase(ctx, s.pool, s.leases)
+	}
 	if err != nil {
-		work.Close()
+		s.Close()
 		return nil, err
 	}
-	return &Store{pool: work, leases: leases, q: db.New()}, nil
+	return s, nil
 }
 
 // Pool is the main pool, for River and the schema check.
@@ -57,5 +67,7 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 // Close waits for what runs and closes both pools.
 func (s *Store) Close() {
 	s.leases.Close()
-	s.pool.Close()
+	if s.pool != nil {
+		s.pool.Close()
+	}
 }
