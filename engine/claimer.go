@@ -52,6 +52,7 @@ func (c *claimer) run(ctx context.Context) {
 			continue
 		}
 		c.refresh(ctx)
+		c.acknowledge(ctx)
 		if time.Since(c.burnedAt) >= burnedEvery {
 			c.giveBackBurned(ctx)
 		}
@@ -93,6 +94,7 @@ func (c *claimer) refresh(ctx context.Context) {
 	c.metrics.effective.Set(rate)
 	c.resize(ctx, rate)
 	c.idle.Store(len(work.Campaigns) == 0 && c.writer.outstanding() == 0)
+	c.obey()
 }
 
 // resize starts senders, or sends free ones home.
@@ -132,7 +134,7 @@ func (c *claimer) gather(ctx context.Context) bool {
 		return false
 	}
 	wait := linger
-	if c.empty {
+	if c.empty && len(c.current.Controls) == 0 {
 		wait = jittered(idlePoll)
 	}
 	timer := time.NewTimer(wait)
@@ -219,6 +221,9 @@ func (c *claimer) claim(ctx context.Context, n int) {
 	c.claims.add(time.Since(sent.wall))
 	c.turns.took(ask.Slices, seq, n, rows)
 	c.metrics.claimed.Add(float64(len(rows)))
+	if len(rows) == 0 && !c.empty {
+		c.readAt = time.Time{} // what there was to claim may have been paused
+	}
 	c.empty = len(rows) == 0 // a claim that took rows, suppressed ones too, is repeated at once
 	c.handOut(c.take(rows, seq, sent.add(claimFresh)))
 }

@@ -60,10 +60,21 @@
 //	asked ─ rows ─► open ─ last result recorded ─► done, forgotten in the same write
 //	  └─ error ─► burned ─ GiveBack, again and again for a minute ─► forgotten
 //
-// A campaign (its moves belong to others; a lane sees running ones only):
+// A campaign (its moves belong to others; a lane claims from running ones only,
+// and acknowledges the two that end in -ing):
 //
-//	importing ─► draft ─► scheduled ─► running ◄─► paused        running ─► finished
-//	                                     └─ canceling ─► canceled
+//	importing ─► draft ─► scheduled ─► running ─ all settled ─► finished
+//	                                    │   ▲
+//	             pause, or an answer's  │   │ resume: a new version, at which no
+//	                             order  ▼   │ acknowledgement counts yet
+//	                                  pausing ─ every number silent ─► paused
+//	 any of these ─ cancel ─► canceling ─ every number silent, then every row settled ─► canceled
+//
+// A number is silent when its lease has acknowledged this version of the order,
+// or can no longer send: never leased, released, or expired for longer than the
+// quarantine. A lane acknowledges (rule 18) when nothing of the campaign is
+// claimed and unsent in its hands, and every call of it is answered, or so old
+// that its bytes have arrived or never will.
 //
 // # Promises
 //
@@ -74,7 +85,8 @@
 // sender could take, and none whose result there would be no room for. Every
 // claimed row ends as one result, and no result is dropped while the process
 // lives; when it dies, its claim batches are left for the next owner. A row is
-// given back only by proof that no call was made. [Policy.Settle] writes failed
+// given back only by proof that no call was made. Once a pause or a cancel is
+// confirmed, not one request of the campaign is made. [Policy.Settle] writes failed
 // only for the platform's word, never for our own patience.
 //
 // It never resends a row whose outcome is unknown, never retries within a call,
@@ -128,6 +140,11 @@
 // of the old batches must not stop it again. Batches are numbered under the lock
 // that orders are given under, and none while an order waits to be written, so no
 // claim passes a stop.
+//
+// We let a lane find out about a pause by looking, every second and when a claim
+// comes back empty, because a notification can be lost and the look is there. It
+// promises silence, not that its results are written: those can wait for Postgres,
+// and a pause that waited for them would be slow exactly when it is needed.
 //
 // We let the writer's queue grow and bound the claims instead, because a sender
 // that blocks on a full queue holds a token's place and a drain could deadlock.

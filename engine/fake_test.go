@@ -53,6 +53,23 @@ type memCampaign struct {
 	due     []int64 // ids to claim now, next last
 	delayed []int64
 	halted  bool
+	pausing bool // and not halted yet
+	version int64
+	acked   Ack // the last one
+}
+
+// pause asks for a pause; nothing is claimed from here on.
+func (c *memCampaign) pause() {
+	if !c.halted && !c.pausing {
+		c.pausing = true
+		c.version++
+	}
+}
+
+// resume is an operator's.
+func (c *memCampaign) resume() {
+	c.halted, c.pausing = false, false
+	c.version++
 }
 
 type memRow struct {
@@ -158,8 +175,11 @@ func (m *memory) Work(ctx context.Context, id LeaseID) (Work, error) {
 	w.Number.Paused = max(0, time.Until(n.paused))
 	w.Number.Learned.Age = time.Since(n.learned)
 	for _, c := range m.campaigns {
-		if !c.halted {
+		if !c.halted && !c.pausing {
 			w.Campaigns = append(w.Campaigns, c.Campaign)
+		}
+		if c.pausing && (c.acked.Lease != id || c.acked.Version != c.version) {
+			w.Controls = append(w.Controls, Control{Campaign: c.ID, Version: c.version})
 		}
 	}
 	return w, m.end("work", id)
@@ -180,9 +200,20 @@ func (m *memory) Restrain(ctx context.Context, r Restraint) error {
 	case HaltNumber:
 		m.numbers[r.Number].Enabled = false
 	case HaltCampaign:
-		m.campaigns[r.Campaign].halted = true
+		m.campaigns[r.Campaign].pause()
 	}
 	return m.end("restrain", r)
+}
+
+// Acknowledge halts a campaign that pauses: here every campaign has one number.
+func (m *memory) Acknowledge(ctx context.Context, a Ack) error {
+	if err := m.begin(ctx, "acknowledge", a); err != nil {
+		return err
+	}
+	if c := m.campaigns[a.Campaign]; c.pausing && c.version == a.Version && !m.fenced(a.Lease) {
+		c.acked, c.pausing, c.halted = a, false, true
+	}
+	return m.end("acknowledge", a)
 }
 
 // change alters the model, or looks at it.

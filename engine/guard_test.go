@@ -111,7 +111,7 @@ func TestAStoppedCampaignIsHaltedOnce(t *testing.T) {
 		if n := store.counts(2)[Accepted]; n < 680 {
 			t.Errorf("the other campaign got only %d through", n)
 		}
-		store.change(func() { bad.halted = false }) // an operator mends it and resumes
+		store.change(func() { bad.resume() }) // an operator mends it and resumes
 		api.change(func() { revoked = false })
 		time.Sleep(10 * time.Second)
 		r.finish()

@@ -103,6 +103,7 @@ func (l *lane) bring(ctx context.Context, r *row) {
 	l.metrics.inFlight.Inc()
 	// The call outlives a shutdown: its answer is a fact that must be kept.
 	a := l.opts.Sender.Send(context.WithoutCancel(ctx), l.message(r))
+	l.hand.answered(r)
 	l.metrics.inFlight.Dec()
 	l.calls.add(time.Since(begun))
 	l.settle(r, l.react(r, begun, a))
@@ -127,11 +128,7 @@ func (l *lane) gate(by instant) error {
 
 // begin makes the row its sender's own, unless it may no longer be sent.
 func (l *lane) begin(r *row) bool {
-	if l.gate(r.by) != nil || !l.guard.allows(r) || !r.begin() {
-		return false
-	}
-	l.hand.remove(r)
-	return true
+	return l.gate(r.by) == nil && l.guard.allows(r) && l.hand.begin(r)
 }
 
 // returnRow gives a row back unsent, unless someone else has.

@@ -25,7 +25,7 @@ type Options struct {
 	Margin      time.Duration // how long before its expiry a lease is no longer trusted; default 2 s
 	CallTimeout time.Duration // of one call about leases; default 1 s
 	// Quarantine is how long a new owner waits after an expired lease; default
-	// 4 s. It must cover what the kernel may still deliver for a dead owner:
+	// DefaultQuarantine. It must cover what the kernel may still deliver for a dead owner:
 	// the send sockets' TCP_USER_TIMEOUT (3 s) and 1 s.
 	Quarantine   time.Duration
 	Poll         time.Duration // between looks for numbers without an owner, ± 20 %; default 750 ms: a clean handover takes under 1 s
@@ -35,6 +35,10 @@ type Options struct {
 	Logger   *slog.Logger          // default: nowhere
 }
 
+// DefaultQuarantine is Options.Quarantine's default, for those who judge leases
+// without being a node.
+const DefaultQuarantine = 4 * time.Second
+
 func (o Options) withDefaults() Options {
 	o.Policy = o.Policy.WithDefaults()
 	o.MaxSenders = cmp.Or(o.MaxSenders, 2000)
@@ -42,7 +46,7 @@ func (o Options) withDefaults() Options {
 	o.Heartbeat = cmp.Or(o.Heartbeat, 2*time.Second)
 	o.Margin = cmp.Or(o.Margin, 2*time.Second)
 	o.CallTimeout = cmp.Or(o.CallTimeout, time.Second)
-	o.Quarantine = cmp.Or(o.Quarantine, 4*time.Second)
+	o.Quarantine = cmp.Or(o.Quarantine, DefaultQuarantine)
 	o.Poll = cmp.Or(o.Poll, 750*time.Millisecond)
 	o.FlushTimeout = cmp.Or(o.FlushTimeout, 30*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // The states of a row in memory. It leaves held once, by compare-and-swap:
@@ -31,13 +32,17 @@ func (r *row) begin() bool { return r.state.CompareAndSwap(rowHeld, rowBegun) }
 // giveBack is taken by whoever finds that the row cannot be sent in time.
 func (r *row) giveBack() bool { return r.state.CompareAndSwap(rowHeld, rowReturned) }
 
-// hand holds the rows that are claimed and not yet begun.
+// hand holds the rows that can still go out: those that are claimed and not yet
+// begun, and those whose call has begun and is not answered.
 type hand struct {
-	mu   sync.Mutex
-	rows map[*row]struct{}
+	mu    sync.Mutex
+	rows  map[*row]struct{}
+	calls map[*row]struct{}
 }
 
-func newHand() *hand { return &hand{rows: make(map[*row]struct{})} }
+func newHand() *hand {
+	return &hand{rows: make(map[*row]struct{}), calls: make(map[*row]struct{})}
+}
 
 func (h *hand) add(rows []*row) {
 	h.mu.Lock()
@@ -51,6 +56,47 @@ func (h *hand) remove(r *row) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.rows, r)
+}
+
+// begin moves a row to the calls, unless it has been given back. The two are
+// one step for whoever asks what the hand still holds.
+func (h *hand) begin(r *row) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !r.begin() {
+		return false
+	}
+	delete(h.rows, r)
+	h.calls[r] = struct{}{}
+	return true
+}
+
+// answered takes out a row whose call is over.
+func (h *hand) answered(r *row) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.calls, r)
+}
+
+// quiet reports whether nothing of a campaign can reach the platform any more.
+// A call without an answer counts until its last moment to write has passed for
+// longer than the kernel tries to deliver what was written: by then it has
+// arrived or never will, whatever its answer. That is asked of the clock that
+// stands still in a sleep, as the kernel's own timers do.
+func (h *hand) quiet(campaign int64, now instant, delivery time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for r := range h.rows {
+		if r.Campaign == campaign {
+			return false
+		}
+	}
+	for r := range h.calls {
+		if r.Campaign == campaign && now.mono < r.by.mono+delivery {
+			return false
+		}
+	}
+	return true
 }
 
 func (h *hand) len() int {

@@ -122,7 +122,7 @@ func TestRule2ABegunRowIsNotGivenBack(t *testing.T) {
 		r := startLane(t, store, api)
 		time.Sleep(1200 * time.Millisecond) // the tenth call has come back; many are out
 		store.mu.Lock()
-		c.halted = false // an operator resumes at once
+		c.resume() // an operator, at once
 		store.mu.Unlock()
 		time.Sleep(time.Minute)
 		r.finish()

@@ -96,10 +96,27 @@ type Pulse struct {
 	Cluster string    // which database answered, and on which timeline: another after a fail-over or a restore
 }
 
-// Work is a number's settings and the running campaigns it may claim from.
+// Work is a number's settings, the running campaigns it may claim from, and
+// what its lease has still to acknowledge.
 type Work struct {
 	Number    Number
 	Campaigns []Campaign
+	Controls  []Control
+}
+
+// Control is an order that a campaign pauses or is canceled. A later order has
+// a greater version, a resume between the two as well.
+type Control struct {
+	Campaign int64
+	Version  int64
+}
+
+// Ack says that nothing of a campaign can go out under a lease any more, for as
+// long as that version of its control stands.
+type Ack struct {
+	Control
+	Lease      LeaseID
+	Quarantine time.Duration // how long after its expiry another's lease may still send
 }
 
 // Ask asks for due recipients. A claim never takes more than Free rows.
@@ -163,7 +180,8 @@ type Store interface {
 	// and returns how many rows it turned. It is fenced by the lease, and says
 	// ErrNotReady, not "no rows", when the fence is shut.
 	Reclaim(ctx context.Context, lease LeaseID) (int, error)
-	// Work reads the number's settings and its running campaigns.
+	// Work reads the number's settings, its running campaigns, and the pauses
+	// and cancels that this lease has not acknowledged.
 	Work(ctx context.Context, lease LeaseID) (Work, error)
 	// Claim takes due recipients. After an error the seq is burned: the call
 	// may still have committed, and only GiveBack may follow.
@@ -172,6 +190,10 @@ type Store interface {
 	GiveBack(ctx context.Context, lease LeaseID, seqs []int64) (int, error)
 	// Record writes results, and forgets the claim batches in done.
 	Record(ctx context.Context, lease LeaseID, results []Result, done []int64) error
+	// Acknowledge writes an Ack, fenced by its lease and its version: one that
+	// comes too late changes nothing and is no error. When it was the last that
+	// was waited for, the campaign is paused, or its cancel confirmed.
+	Acknowledge(ctx context.Context, a Ack) error
 	// Restrain pauses or stops a number or a campaign.
 	Restrain(ctx context.Context, r Restraint) error
 }

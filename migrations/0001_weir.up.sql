@@ -139,6 +139,18 @@ CREATE TABLE campaign_acks (
     PRIMARY KEY (campaign_id, number_id)
 );
 
+-- Pauses and cancels of running campaigns, once they were confirmed: from when
+-- until when something could still go out. Written by the confirmation.
+CREATE TABLE campaign_controls (
+    campaign_id      bigint NOT NULL REFERENCES campaigns ON DELETE CASCADE,
+    control_version  bigint NOT NULL,
+    kind             text NOT NULL CHECK (kind IN ('pause', 'cancel')),
+    reason           text,
+    asked_at         timestamptz NOT NULL,
+    confirmed_at     timestamptz NOT NULL,
+    PRIMARY KEY (campaign_id, control_version)
+);
+
 CREATE TABLE campaign_zones (
     campaign_id  bigint NOT NULL REFERENCES campaigns ON DELETE CASCADE,
     zone         smallint NOT NULL DEFAULT 0,

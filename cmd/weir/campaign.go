@@ -15,8 +15,9 @@ import (
 type campaignCmd struct {
 	Create campaignCreateCmd `cmd:"" help:"Make a campaign from a CSV file. Prints its id."`
 	Test   campaignTestCmd   `cmd:"" help:"Send one message of a campaign to your own phone."`
-	Start  campaignStartCmd  `cmd:"" help:"Start a campaign, now or at a time, or go on with one that stopped."`
-	Pause  campaignPauseCmd  `cmd:"" help:"Stop a campaign for now."`
+	Start  campaignStartCmd  `cmd:"" help:"Start a campaign, now or at a time."`
+	Pause  campaignPauseCmd  `cmd:"" help:"Stop a campaign for now, and wait until nothing more goes out."`
+	Resume campaignResumeCmd `cmd:"" help:"Go on with a campaign that was paused or has stopped by itself."`
 	Status campaignStatusCmd `cmd:"" help:"Show how far a campaign is."`
 	Watch  campaignWatchCmd  `cmd:"" help:"Follow a campaign until it is over."`
 	List   campaignListCmd   `cmd:"" help:"List campaigns."`
@@ -51,16 +52,8 @@ func (c campaignStartCmd) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		if !c.NoVerify {
-			client, err := c.client(ctx, db.Store, s.log, nil)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			check := templateCheck{client: client, store: db.Store, warn: s.std.err}
-			if _, err := check.run(ctx, campaign.CampaignSpec); err != nil {
-				return err
-			}
+		if err := s.verifyTemplate(ctx, db, c.graph, c.NoVerify, campaign); err != nil {
+			return err
 		}
 		if !c.At.IsZero() {
 			if err := db.SetStart(ctx, campaign.ID, c.At.Time); err != nil {
@@ -71,14 +64,35 @@ func (c campaignStartCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
+// verifyTemplate asks Meta whether the campaign's template can be sent, unless
+// it was told not to.
+func (s *session) verifyTemplate(ctx context.Context, db *database, g graph, skip bool, c store.Campaign) error {
+	if skip {
+		return nil
+	}
+	client, err := g.client(ctx, db.Store, s.log, nil)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	check := templateCheck{client: client, store: db.Store, warn: s.std.err}
+	_, err = check.run(ctx, c.CampaignSpec)
+	return err
+}
+
 // start starts a campaign and says what came of it; now overrides the time it
 // was made for.
 func (s *session) start(ctx context.Context, db *database, c store.Campaign, now bool) error {
-	w := s.std.err
 	got, err := db.StartCampaign(ctx, c.ID, now)
 	if err != nil {
 		return err
 	}
+	return s.started(ctx, db, c, got)
+}
+
+// started makes the jobs of a campaign that runs now, or will, and says so.
+func (s *session) started(ctx context.Context, db *database, c store.Campaign, got store.Started) error {
+	w := s.std.err
 	at := time.Now()
 	if got.State == store.Scheduled {
 		at = got.StartAt
@@ -120,32 +134,6 @@ func (s *session) warnStopped(ctx context.Context, db *database, c store.Campaig
 		}
 	}
 	return nil
-}
-
-type campaignPauseCmd struct {
-	Name string `arg:"" help:"Name or id of the campaign."`
-}
-
-// Help says what a pause is worth.
-func (campaignPauseCmd) Help() string {
-	return `  weir campaign pause spring
-
-Nothing more is claimed from now on. What a node holds already, at most two
-seconds of work, may still go out. weir campaign start goes on where it stopped.`
-}
-
-func (c campaignPauseCmd) Run(ctx context.Context, s *session) error {
-	return s.with(ctx, func(db *database) error {
-		campaign, err := db.FindCampaign(ctx, c.Name)
-		if err != nil {
-			return err
-		}
-		if err := db.PauseCampaign(ctx, campaign.ID); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(s.std.err, "campaign %s is paused; weir campaign start %s goes on\n", campaign.Name, shellWord(campaign.Name))
-		return err
-	})
 }
 
 type campaignListCmd struct {

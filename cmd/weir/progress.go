@@ -42,7 +42,7 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 	if p.counts, err = l.store.Counts(ctx, c.ID); err != nil {
 		return nil, err
 	}
-	if c.State != store.Running || p.at.Sub(l.asked) >= errorsEvery {
+	if !moving(c.State) || p.at.Sub(l.asked) >= errorsEvery {
 		if l.errors, err = l.store.ErrorsByCode(ctx, c.ID); err != nil {
 			return nil, err
 		}
@@ -109,6 +109,12 @@ func (p *progress) lines(now time.Time) []string {
 		head += " for " + stamp(c.StartAt)
 	case c.State == store.Running && !c.StartedAt.IsZero():
 		head += " for " + now.Sub(c.StartedAt).Round(time.Second).String()
+	case c.State == store.Pausing || c.State == store.Canceling && c.ConfirmedAt.IsZero():
+		head += " for " + now.Sub(c.ControlAt).Round(100*time.Millisecond).String() + ": nothing more is claimed; what is on its way is waited for"
+	case c.State == store.Canceling:
+		head += ": nothing more is sent; the last outcomes are waited for"
+	case c.State == store.Paused && !c.ConfirmedAt.IsZero():
+		head += " since " + stamp(c.ConfirmedAt) + ", " + took(c) + " after it was asked for"
 	case c.State == store.Finished:
 		head += " at " + stamp(c.FinishedAt) + " after " + c.FinishedAt.Sub(c.StartedAt).Round(time.Second).String()
 	}

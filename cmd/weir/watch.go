@@ -62,7 +62,7 @@ func (s *session) watch(ctx context.Context, db *store.Store, ref string, every 
 		if err != nil {
 			return "", err
 		}
-		over := campaign.State != store.Running && campaign.State != store.Scheduled
+		over := !moving(campaign.State)
 		screen.draw(p, over)
 		if over {
 			return campaign.State, nil
@@ -72,6 +72,16 @@ func (s *session) watch(ctx context.Context, db *store.Store, ref string, every 
 			return campaign.State, ctx.Err()
 		case <-ticker.C:
 		}
+	}
+}
+
+// moving reports whether a campaign in that state goes on to another by itself.
+func moving(state store.CampaignState) bool {
+	switch state {
+	case store.Scheduled, store.Running, store.Pausing, store.Canceling:
+		return true
+	default:
+		return false
 	}
 }
 

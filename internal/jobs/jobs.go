@@ -9,8 +9,8 @@
 //	finish_campaign   once every recipient is settled, or the campaign's time is
 //	                  over: expires who is left, then running → finished
 //	resolve_unknowns  every window/10: evidence or the campaign's policy
-//	tend              every 2 s: looks which campaigns are due to start, and which
-//	                  may finish
+//	tend              every 2 s: looks which campaigns are due to start, which may
+//	                  finish, and which pauses nobody is awaited for any more
 //	sweep             every minute: statuses that found no recipient are tried
 //	                  again, old webhook events are deleted
 //	fold_counts       every minute: the log of counts is replaced by its sums
@@ -30,6 +30,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
+	"github.com/weirhq/weir/engine"
 	"github.com/weirhq/weir/internal/store"
 )
 
@@ -39,6 +40,7 @@ type Options struct {
 	Logger        *slog.Logger  // default: discard
 	UnknownWindow time.Duration // of healthy webhook time before a policy decides; default 30 min
 	TendEvery     time.Duration // how often the campaigns are looked at; default 2 s
+	Quarantine    time.Duration // how long after its expiry a lease's holder may still send; default engine.DefaultQuarantine
 }
 
 // Runner works the jobs of one node.
@@ -54,6 +56,7 @@ func New(opts Options) (*Runner, error) {
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	opts.UnknownWindow = cmp.Or(opts.UnknownWindow, 30*time.Minute)
 	opts.TendEvery = cmp.Or(opts.TendEvery, 2*time.Second)
+	opts.Quarantine = cmp.Or(opts.Quarantine, engine.DefaultQuarantine)
 	if _, err := newClient(opts); err != nil {
 		return nil, err
 	}
@@ -151,7 +154,7 @@ func workers(opts Options) *river.Workers {
 	river.AddWorker(w, &startWorker{desk: desk, steady: steady[startArgs]{every: opts.TendEvery}})
 	river.AddWorker(w, &finishWorker{desk: desk, steady: steady[finishArgs]{every: opts.TendEvery, timeout: finishTimeout}})
 	river.AddWorker(w, &resolveWorker{desk: desk, steady: steady[resolveArgs]{every: resolveEvery(opts)}, window: opts.UnknownWindow})
-	river.AddWorker(w, &tendWorker{desk: desk, steady: steady[tendArgs]{every: opts.TendEvery}})
+	river.AddWorker(w, &tendWorker{desk: desk, steady: steady[tendArgs]{every: opts.TendEvery}, quarantine: opts.Quarantine})
 	river.AddWorker(w, &sweepWorker{desk: desk, steady: steady[sweepArgs]{every: sweepEvery}})
 	river.AddWorker(w, &foldWorker{desk: desk, steady: steady[foldArgs]{every: sweepEvery}})
 	return w

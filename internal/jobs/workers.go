@@ -129,14 +129,15 @@ func (tendArgs) Kind() string { return "tend" }
 type tendWorker struct {
 	desk
 	steady[tendArgs]
+	quarantine time.Duration
 }
 
 func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
+	errs := []error{w.confirm(ctx)} // one campaign's trouble is not the others'
 	active, err := w.store.Campaigns(ctx, store.Scheduled, store.Running, store.Paused)
 	if err != nil {
-		return err
+		return errors.Join(append(errs, err)...)
 	}
-	var errs []error // one campaign's trouble is not the others'
 	for _, c := range active {
 		switch {
 		case c.State == store.Scheduled:
@@ -151,6 +152,16 @@ func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// confirm ends the pauses and cancels that wait for nobody any more, and whose
+// last lane has died or been released without a word.
+func (w *tendWorker) confirm(ctx context.Context) error {
+	done, _, err := w.store.ConfirmControls(ctx, w.quarantine)
+	for _, c := range done {
+		w.log.InfoContext(ctx, "nothing of the campaign can go out any more", "campaign", c.Campaign, "state", string(c.State), "after", c.Took)
+	}
+	return err
 }
 
 // finish makes a campaign's finish job, once it looks as if it could end.

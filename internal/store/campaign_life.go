@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,47 +17,63 @@ type Started struct {
 	StartAt time.Time     // Scheduled: when it will run
 }
 
-// StartCampaign starts a draft, or goes on with a paused one. When its start
-// time is still to come it is scheduled, unless atOnce overrides the time.
-// Starting twice is starting once. It answers ErrNotFound, or ErrRefused with
-// the reason and the next step.
+// StartCampaign starts a draft. When its start time is still to come it is
+// scheduled, unless atOnce overrides the time. Starting twice is starting once,
+// and what was paused only ResumeCampaign takes up: a start that is given again
+// must not undo a pause. It answers ErrNotFound, or ErrRefused with the reason
+// and the next step.
 func (s *Store) StartCampaign(ctx context.Context, id int64, atOnce bool) (Started, error) {
-	rows, err := s.q.StartCampaign(ctx, s.pool, &db.StartCampaignParams{ID: id, AtOnce: atOnce})
+	return s.launch(ctx, &db.StartCampaignParams{ID: id, AtOnce: atOnce, States: []string{string(Draft), string(Scheduled)}})
+}
+
+// ResumeCampaign goes on with a campaign that is paused or being paused; one
+// that was paused before its time is scheduled again. Resuming twice is resuming
+// once. It answers ErrNotFound, or ErrRefused with the reason and the next step.
+func (s *Store) ResumeCampaign(ctx context.Context, id int64) (Started, error) {
+	return s.launch(ctx, &db.StartCampaignParams{ID: id, States: []string{string(Pausing), string(Paused)}})
+}
+
+func (s *Store) launch(ctx context.Context, p *db.StartCampaignParams) (Started, error) {
+	rows, err := s.q.StartCampaign(ctx, s.pool, p)
 	if err != nil {
 		return Started{}, fmt.Errorf("start campaign: %w", err)
 	}
-	if len(rows) == 0 {
-		return s.whyNotStarted(ctx, id)
+	if len(rows) > 0 {
+		r := rows[0]
+		return Started{Was: CampaignState(r.Was), State: CampaignState(r.State), StartAt: r.StartAt.Time}, nil
 	}
-	r := rows[0]
-	return Started{Was: CampaignState(r.Was), State: CampaignState(r.State), StartAt: r.StartAt.Time}, nil
-}
-
-func (s *Store) whyNotStarted(ctx context.Context, id int64) (Started, error) {
-	c, err := s.FindCampaign(ctx, strconv.FormatInt(id, 10))
-	if err != nil {
+	c, err := s.FindCampaign(ctx, strconv.FormatInt(p.ID, 10))
+	switch {
+	case err != nil:
 		return Started{}, err
-	}
-	switch c.State {
-	case Running:
+	case c.State == Running:
 		return Started{Was: Running, State: Running, StartAt: c.StartAt}, nil
-	case Importing:
-		if c.Reason != "" {
-			return Started{}, refuse(ErrRefused, "campaign %q cannot start: it is %s; drop it again", c.Name, c.Reason)
-		}
-		return Started{}, refuse(ErrRefused, "campaign %q cannot start: its import has not finished (%d rows read so far); "+
-			"import the same file again to go on where it stopped, or drop the campaign", c.Name, c.Import.Read)
-	case Draft, Scheduled, Paused:
-		if c.Import.Accepted == 0 {
-			return Started{}, refuse(ErrRefused, "campaign %q cannot start: it has no recipients, every row of its file was rejected; "+
-				"mend the file (the rejects say how), drop the campaign and create it anew", c.Name)
-		}
+	case !slices.Contains(p.States, string(c.State)):
+		return Started{}, c.refuseState()
+	case c.Import.Accepted == 0:
+		return Started{}, refuse(ErrRefused, "campaign %q cannot start: it has no recipients, every row of its file was rejected; "+
+			"mend the file (the rejects say how), drop the campaign and create it anew", c.Name)
+	default:
 		return Started{}, refuse(ErrRefused, "campaign %q cannot start: it expires at %s, before it could send; create one with a later time",
 			c.Name, c.ExpireAt.Format(time.RFC3339))
-	case Pausing:
-		return Started{}, refuse(ErrRefused, "campaign %q cannot start: it is being paused; try again when campaign status shows it paused", c.Name)
+	}
+}
+
+// refuseState says why a campaign in its state cannot be started, or resumed.
+func (c Campaign) refuseState() error {
+	switch c.State {
+	case Importing:
+		if c.Reason != "" {
+			return refuse(ErrRefused, "campaign %q cannot start: it is %s; drop it again", c.Name, c.Reason)
+		}
+		return refuse(ErrRefused, "campaign %q cannot start: its import has not finished (%d rows read so far); "+
+			"import the same file again to go on where it stopped, or drop the campaign", c.Name, c.Import.Read)
+	case Draft, Scheduled:
+		return refuse(ErrRefused, "campaign %q cannot be resumed: it is %s, nobody has paused it; start it", c.Name, c.State)
+	case Pausing, Paused:
+		return refuse(ErrRefused, "campaign %q cannot be started again: it is %s (%s); resume it to go on", c.Name, c.State, c.Reason)
 	default:
-		return Started{}, refuse(ErrRefused, "campaign %q cannot start: it is %s; create another for more recipients", c.Name, c.State)
+		return refuse(ErrRefused, "campaign %q cannot go on: it is %s; create another for more recipients", c.Name, c.State)
 	}
 }
 

@@ -27,7 +27,8 @@ var startCases = []struct {
 }{
 	{name: "draft", before: "state = 'draft'", want: Started{Was: Draft, State: Running}},
 	{name: "twice", before: "priority = 0", want: Started{Was: Running, State: Running}},
-	{name: "paused", before: "state = 'paused', state_reason = 'token'", want: Started{Was: Paused, State: Running}},
+	{name: "paused", before: "state = 'paused', state_reason = 'token'", says: "it is paused (token); resume it"},
+	{name: "pausing", before: "state = 'pausing'", says: "it is pausing (token); resume it"},
 	{name: "in an hour", before: "state = 'draft', start_at = now() + interval '1 h', started_at = NULL", want: Started{Was: Draft, State: Scheduled}},
 	{name: "scheduled again", before: "priority = 0", want: Started{Was: Scheduled, State: Scheduled}},
 	{name: "scheduled, now", before: "priority = 0", atOnce: true, want: Started{Was: Scheduled, State: Running}},
@@ -36,7 +37,7 @@ var startCases = []struct {
 	{name: "dropping", before: "state_reason = 'being dropped'", says: "being dropped"},
 	{name: "expired", before: "state = 'draft', state_reason = NULL, expire_at = now() - interval '1 s'", says: "it expires at"},
 	{name: "expires before it starts", before: "start_at = now() + interval '1 h', expire_at = now() + interval '1 m'", says: "it expires at"},
-	{name: "pausing", before: "state = 'pausing', start_at = NULL, expire_at = NULL", says: "being paused"},
+	{name: "canceling", before: "state = 'canceling', start_at = NULL, expire_at = NULL", says: "it is canceling"},
 	{name: "canceled", before: "state = 'canceled'", says: "it is canceled"},
 	{name: "finished", before: "state = 'finished'", says: "it is finished"},
 }
@@ -64,6 +65,49 @@ func TestStartCampaign(t *testing.T) {
 	}
 	if _, err := s.StartCampaign(t.Context(), id+1, true); !errors.Is(err, ErrNotFound) {
 		t.Errorf("start of no campaign: %v", err)
+	}
+}
+
+// Each of these, too, finds what the one before left.
+var resumeCases = []struct {
+	name, before string
+	want         Started
+	says         string
+}{
+	{name: "draft", before: "state = 'draft'", says: "nobody has paused it; start it"},
+	{name: "scheduled", before: "state = 'scheduled', start_at = now() + interval '1 h'", says: "nobody has paused it; start it"},
+	{name: "paused before its time", before: "state = 'paused'", want: Started{Was: Paused, State: Scheduled}},
+	{name: "paused", before: "state = 'paused', state_reason = 'token', start_at = now() - interval '1 h'", want: Started{Was: Paused, State: Running}},
+	{name: "twice", before: "priority = 0", want: Started{Was: Running, State: Running}},
+	{name: "pausing", before: "state = 'pausing', state_reason = 'token', confirmed_at = now()", want: Started{Was: Pausing, State: Running}},
+	{name: "expired", before: "state = 'paused', expire_at = now()", says: "it expires at"},
+	{name: "importing", before: "state = 'importing', expire_at = NULL", says: "its import has not finished"},
+	{name: "canceling", before: "state = 'canceling'", says: "it is canceling"},
+	{name: "canceled", before: "state = 'canceled'", says: "it is canceled"},
+	{name: "finished", before: "state = 'finished'", says: "it is finished"},
+}
+
+func TestResumeCampaign(t *testing.T) {
+	t.Parallel()
+	s := openOperator(t)
+	id := draft(t, s, "c", 3)
+	for _, tc := range resumeCases {
+		exec(t, s, "UPDATE campaigns SET control_version = 1, "+tc.before)
+		got, err := s.ResumeCampaign(t.Context(), id)
+		if tc.says != "" {
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%s: %+v, %v, want a refusal that says %q", tc.name, got, err, tc.says)
+			}
+			continue
+		}
+		if got.StartAt = (time.Time{}); err != nil || got != tc.want {
+			t.Errorf("%s: %+v, %v, want %+v", tc.name, got, err, tc.want)
+		}
+		// A new version, and nothing of the pause is left.
+		fresh := count(t, s, `SELECT count(*) FROM campaigns WHERE control_version = 2 AND state_reason IS NULL AND confirmed_at IS NULL AND control_at IS NOT NULL`)
+		if (fresh == 1) != (tc.want.Was != Running) {
+			t.Errorf("%s: something of the pause is left, or its acknowledgements still count", tc.name)
+		}
 	}
 }
 

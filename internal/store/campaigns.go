@@ -20,7 +20,8 @@ import (
 type CampaignState string
 
 // The states. A campaign is importing until its file is in, a draft until it
-// is started, and only a running one is claimed from.
+// is started, and only a running one is claimed from. It is pausing, or
+// canceling, until nothing of it can go out any more.
 const (
 	Importing CampaignState = "importing"
 	Draft     CampaignState = "draft"
@@ -61,7 +62,10 @@ type Campaign struct {
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero: never
 	FinishedAt time.Time // zero: not yet
-	Import     Imported
+	// ControlAt is when its last pause, resume or cancel was asked for, and
+	// ConfirmedAt from when on nothing could go out any more; zero: not yet.
+	ControlAt, ConfirmedAt time.Time
+	Import                 Imported
 }
 
 // CreateCampaign makes a campaign without recipients, in state importing, and
@@ -246,6 +250,7 @@ func campaign(r db.CampaignsRow) (Campaign, error) {
 		},
 		ID: r.ID, State: CampaignState(r.State), Reason: r.StateReason,
 		CreatedAt: r.CreatedAt.Time, StartedAt: r.StartedAt.Time, FinishedAt: r.FinishedAt.Time,
+		ControlAt: r.ControlAt.Time, ConfirmedAt: r.ConfirmedAt.Time,
 		Import: Imported{
 			File: r.File, Read: r.RowsRead, Accepted: r.Accepted, Rejected: r.Rejected, Duplicate: r.Duplicate,
 			Defaulted: r.Defaulted, Done: r.DoneAt.Valid,

@@ -95,9 +95,9 @@ func (s *Store) Release(ctx context.Context, lease engine.LeaseID) error {
 	return nil
 }
 
-// Work reads the number's settings and what it may claim from now, higher
-// priority first. A zone that is closed, and a campaign without an open one,
-// are left out.
+// Work reads the number's settings, what it may claim from now, higher priority
+// first, and which pauses and cancels the lease has not acknowledged yet. A zone
+// that is closed, and a campaign without an open one, are left out.
 func (s *Store) Work(ctx context.Context, lease engine.LeaseID) (engine.Work, error) {
 	number, err := s.FindNumber(ctx, lease.Number)
 	if err != nil {
@@ -107,7 +107,14 @@ func (s *Store) Work(ctx context.Context, lease engine.LeaseID) (engine.Work, er
 	if err != nil {
 		return engine.Work{}, fmt.Errorf("read running campaigns: %w", err)
 	}
+	controls, err := s.q.WorkControls(ctx, s.pool, &db.WorkControlsParams{Number: lease.Number, Lease: lease.ID})
+	if err != nil {
+		return engine.Work{}, fmt.Errorf("read pauses and cancels: %w", err)
+	}
 	work := engine.Work{Number: number.Number, Campaigns: make([]engine.Campaign, len(rows))}
+	for _, c := range controls {
+		work.Controls = append(work.Controls, engine.Control{Campaign: c.ID, Version: c.ControlVersion})
+	}
 	for i, r := range rows {
 		t := &engine.Template{Name: r.Template, Language: r.Language, Category: engine.Category(r.Category)}
 		if err := json.Unmarshal(r.Params, &t.Params); err != nil {

@@ -109,7 +109,7 @@ func TestRestrainCampaign(t *testing.T) {
 		l.must(l.Restrain(t.Context(), halt))
 	}
 	got := scalar[string](l, `SELECT string_agg(format('%s %s %s', state, state_reason, control_version), '; ' ORDER BY id) FROM campaigns`)
-	if want := "paused 132001: no such template 1; running  0"; got != want {
+	if want := "pausing 132001: no such template 1; running  0"; got != want {
 		t.Errorf("campaigns = %q, want %q", got, want)
 	}
 	if rows := l.claim(2, c, other); len(rows) != 1 || rows[0].Campaign != other {

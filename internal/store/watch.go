@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -62,24 +63,18 @@ func (s *Store) SetStart(ctx context.Context, campaign int64, at time.Time) erro
 	if err != nil {
 		return fmt.Errorf("set start: %w", err)
 	}
-	if n == 0 {
+	if n > 0 {
+		return nil
+	}
+	c, err := s.FindCampaign(ctx, strconv.FormatInt(campaign, 10))
+	switch {
+	case err != nil:
+		return err
+	case c.State == Pausing || c.State == Paused:
+		return c.refuseState()
+	default:
 		return refuse(ErrRefused, "the start of a campaign that runs or is over cannot be moved")
 	}
-	return nil
-}
-
-// PauseCampaign stops a running or scheduled campaign: nothing is claimed from
-// its commit on; what lanes hold already, at most T_claim of work, may still go
-// out. StartCampaign goes on with it. It answers ErrRefused in other states.
-func (s *Store) PauseCampaign(ctx context.Context, campaign int64) error {
-	n, err := s.q.PauseCampaign(ctx, s.pool, campaign)
-	if err != nil {
-		return fmt.Errorf("pause campaign: %w", err)
-	}
-	if n == 0 {
-		return refuse(ErrRefused, "only a running or scheduled campaign can be paused: campaign status shows what this one is")
-	}
-	return nil
 }
 
 // DisableNumber stops a number until EnableNumber, for a reason that its

@@ -23,7 +23,7 @@ WHERE NOT EXISTS (SELECT FROM numbers n WHERE n.id = x.id) ORDER BY x.id;
 -- name: Campaigns :many
 -- By name or id (name first), by state, or all; newest first.
 SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.state, coalesce(c.state_reason, '')::text AS state_reason,
-    c.start_at, c.started_at, c.finished_at, c.expire_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
+    c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,
@@ -35,9 +35,10 @@ WHERE (@ref::text = '' OR c.name = @ref::text OR c.id = @id::bigint)
 ORDER BY c.name = @ref::text DESC, c.id DESC;
 
 -- name: StartCampaign :many
--- Runs it, or schedules it when its time is still to come. Whatever it refuses
--- (a state that cannot start, an unfinished or empty import, a time that has
--- run out) gives no row.
+-- Runs a campaign that is in one of the given states, or schedules it when its
+-- time is still to come. Whatever it refuses (another state, an unfinished or
+-- empty import, a time that has run out) gives no row. The new version makes
+-- every acknowledgement of a pause that is on its way void.
 WITH asked AS MATERIALIZED (
     SELECT c.id, c.state, (NOT @at_once::boolean AND coalesce(c.start_at, now()) > now()) AS later
     FROM campaigns c WHERE c.id = @id::bigint FOR NO KEY UPDATE
@@ -46,9 +47,9 @@ UPDATE campaigns c SET
     state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
     start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
     started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
-    state_reason = NULL, control_version = c.control_version + 1
+    state_reason = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
 FROM asked
-WHERE c.id = asked.id AND c.state IN ('draft', 'scheduled', 'paused')
+WHERE c.id = asked.id AND c.state = ANY (@states::text[])
   AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
   AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.accepted > 0)
 RETURNING asked.state AS was, c.state, c.start_at;

@@ -124,5 +124,7 @@ UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN @re
 FROM hit WHERE n.id = hit.id;
 
 -- name: HaltCampaign :execrows
-UPDATE campaigns SET state = 'paused', state_reason = @reason::text, control_version = control_version + 1
+-- A pause that nobody asked for: it is confirmed as any other, and keeps its reason.
+UPDATE campaigns SET state = 'pausing', state_reason = @reason::text, control_version = control_version + 1,
+    control_at = now(), confirmed_at = NULL
 WHERE id = @campaign::bigint AND state = 'running';

@@ -18,12 +18,7 @@ JOIN LATERAL (SELECT line, params, id FROM recipient_params WHERE id BETWEEN g.l
 WHERE g.campaign_id = @campaign::bigint ORDER BY p.id LIMIT 1;
 
 -- name: SetStart :execrows
-UPDATE campaigns SET start_at = @start_at::timestamptz WHERE id = @campaign::bigint AND state IN ('importing', 'draft', 'scheduled', 'paused');
-
--- name: PauseCampaign :execrows
--- The claim reads the state, so nothing is claimed from here on.
-UPDATE campaigns SET state = 'paused', state_reason = 'paused by the operator', control_version = control_version + 1
-WHERE id = @campaign::bigint AND state IN ('running', 'scheduled');
+UPDATE campaigns SET start_at = @start_at::timestamptz WHERE id = @campaign::bigint AND state IN ('importing', 'draft', 'scheduled');
 
 -- name: DisableNumber :execrows
 UPDATE numbers SET enabled = false, stop_reason = @reason::text WHERE id = @number::text;

@@ -72,7 +72,7 @@ func (q *Queries) CampaignRanges(ctx context.Context, db DBTX, campaign int64) (
 
 const campaigns = `-- name: Campaigns :many
 SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.state, coalesce(c.state_reason, '')::text AS state_reason,
-    c.start_at, c.started_at, c.finished_at, c.expire_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
+    c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,
@@ -104,6 +104,8 @@ type CampaignsRow struct {
 	StartedAt   pgtype.Timestamptz
 	FinishedAt  pgtype.Timestamptz
 	ExpireAt    pgtype.Timestamptz
+	ControlAt   pgtype.Timestamptz
+	ConfirmedAt pgtype.Timestamptz
 	Priority    int32
 	OnUnknown   string
 	MaxAttempts int32
@@ -144,6 +146,8 @@ func (q *Queries) Campaigns(ctx context.Context, db DBTX, arg *CampaignsParams) 
 			&i.StartedAt,
 			&i.FinishedAt,
 			&i.ExpireAt,
+			&i.ControlAt,
+			&i.ConfirmedAt,
 			&i.Priority,
 			&i.OnUnknown,
 			&i.MaxAttempts,
@@ -417,22 +421,23 @@ func (q *Queries) RecountCampaign(ctx context.Context, db DBTX, campaign int64) 
 
 const startCampaign = `-- name: StartCampaign :many
 WITH asked AS MATERIALIZED (
-    SELECT c.id, c.state, (NOT $1::boolean AND coalesce(c.start_at, now()) > now()) AS later
-    FROM campaigns c WHERE c.id = $2::bigint FOR NO KEY UPDATE
+    SELECT c.id, c.state, (NOT $2::boolean AND coalesce(c.start_at, now()) > now()) AS later
+    FROM campaigns c WHERE c.id = $3::bigint FOR NO KEY UPDATE
 )
 UPDATE campaigns c SET
     state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
     start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
     started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
-    state_reason = NULL, control_version = c.control_version + 1
+    state_reason = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
 FROM asked
-WHERE c.id = asked.id AND c.state IN ('draft', 'scheduled', 'paused')
+WHERE c.id = asked.id AND c.state = ANY ($1::text[])
   AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
   AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.accepted > 0)
 RETURNING asked.state AS was, c.state, c.start_at
 `
 
 type StartCampaignParams struct {
+	States []string
 	AtOnce bool
 	ID     int64
 }
@@ -443,11 +448,12 @@ type StartCampaignRow struct {
 	StartAt pgtype.Timestamptz
 }
 
-// Runs it, or schedules it when its time is still to come. Whatever it refuses
-// (a state that cannot start, an unfinished or empty import, a time that has
-// run out) gives no row.
+// Runs a campaign that is in one of the given states, or schedules it when its
+// time is still to come. Whatever it refuses (another state, an unfinished or
+// empty import, a time that has run out) gives no row. The new version makes
+// every acknowledgement of a pause that is on its way void.
 func (q *Queries) StartCampaign(ctx context.Context, db DBTX, arg *StartCampaignParams) ([]StartCampaignRow, error) {
-	rows, err := db.Query(ctx, startCampaign, arg.AtOnce, arg.ID)
+	rows, err := db.Query(ctx, startCampaign, arg.States, arg.AtOnce, arg.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,8 @@ func (q *Queries) EnsureLease(ctx context.Context, db DBTX, number string) error
 }
 
 const haltCampaign = `-- name: HaltCampaign :execrows
-UPDATE campaigns SET state = 'paused', state_reason = $1::text, control_version = control_version + 1
+UPDATE campaigns SET state = 'pausing', state_reason = $1::text, control_version = control_version + 1,
+    control_at = now(), confirmed_at = NULL
 WHERE id = $2::bigint AND state = 'running'
 `
 
@@ -138,6 +139,7 @@ type HaltCampaignParams struct {
 	Campaign int64
 }
 
+// A pause that nobody asked for: it is confirmed as any other, and keeps its reason.
 func (q *Queries) HaltCampaign(ctx context.Context, db DBTX, arg *HaltCampaignParams) (int64, error) {
 	result, err := db.Exec(ctx, haltCampaign, arg.Reason, arg.Campaign)
 	if err != nil {

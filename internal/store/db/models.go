@@ -155,6 +155,15 @@ type CampaignAck struct {
 	At             pgtype.Timestamptz
 }
 
+type CampaignControl struct {
+	CampaignID     int64
+	ControlVersion int64
+	Kind           string
+	Reason         pgtype.Text
+	AskedAt        pgtype.Timestamptz
+	ConfirmedAt    pgtype.Timestamptz
+}
+
 type CampaignCount struct {
 	CampaignID int64
 	Status     string

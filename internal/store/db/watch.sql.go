@@ -28,20 +28,6 @@ func (q *Queries) DisableNumber(ctx context.Context, db DBTX, arg *DisableNumber
 	return result.RowsAffected(), nil
 }
 
-const pauseCampaign = `-- name: PauseCampaign :execrows
-UPDATE campaigns SET state = 'paused', state_reason = 'paused by the operator', control_version = control_version + 1
-WHERE id = $1::bigint AND state IN ('running', 'scheduled')
-`
-
-// The claim reads the state, so nothing is claimed from here on.
-func (q *Queries) PauseCampaign(ctx context.Context, db DBTX, campaign int64) (int64, error) {
-	result, err := db.Exec(ctx, pauseCampaign, campaign)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const runningCounts = `-- name: RunningCounts :many
 
 SELECT c.name, k.status::text AS status, sum(k.n)::bigint AS n
@@ -116,7 +102,7 @@ func (q *Queries) SampleValues(ctx context.Context, db DBTX, arg *SampleValuesPa
 }
 
 const setStart = `-- name: SetStart :execrows
-UPDATE campaigns SET start_at = $1::timestamptz WHERE id = $2::bigint AND state IN ('importing', 'draft', 'scheduled', 'paused')
+UPDATE campaigns SET start_at = $1::timestamptz WHERE id = $2::bigint AND state IN ('importing', 'draft', 'scheduled')
 `
 
 type SetStartParams struct {

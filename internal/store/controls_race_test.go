@@ -1,0 +1,98 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirhq/weir/engine"
+)
+
+// overtaken acknowledges while a statement that it must wait for is not yet
+// committed, and commits that once it waits (or has not waited).
+func (l *lab) overtaken(k engine.Control, sql string) {
+	l.t.Helper()
+	tx, err := l.pool.Begin(l.t.Context())
+	l.must(err)
+	_, err = tx.Exec(l.t.Context(), sql)
+	l.must(err)
+	done := make(chan error, 1)
+	go func() {
+		done <- l.Acknowledge(l.t.Context(), engine.Ack{Control: k, Lease: l.lease, Quarantine: labQuarantine})
+	}()
+	for len(done) == 0 && scalar[int](l, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+	}
+	l.must(tx.Commit(l.t.Context()))
+	l.must(<-done)
+}
+
+// What a confirmation has seen is of its snapshot. When the order changes while
+// it waits for the campaign's row, it says nothing of the new one.
+func TestAConfirmationThatWaitedConfirmsNoLaterPause(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	c, k := l.pausing()
+	l.overtaken(k, fmt.Sprintf(`UPDATE campaigns SET control_version = 3, control_at = now() WHERE id = %d`, c)) // resumed and paused again
+	if got := l.state(c); got != "pausing" {
+		t.Errorf("the later pause is %s, and nobody has acknowledged it", got)
+	}
+}
+
+// An acknowledgement and a takeover exclude each other.
+func TestAnAckThatWaitedForATakeoverIsVoid(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, k := l.pausing()
+	l.overtaken(k, `UPDATE number_leases SET lease_id = gen_random_uuid()`)
+	if n := scalar[int](l, `SELECT count(*) FROM campaign_acks`); n != 0 {
+		t.Error("a lease that has gone has acknowledged")
+	}
+}
+
+// Two lanes acknowledge again and again, late and twice, while others confirm and
+// an operator pauses and resumes. Every pause that both have acknowledged is
+// paused with no tender's help, once; one that a lane keeps silent about never is.
+func TestControlRacers(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.number("1002")
+	other := l.acquire("1002")
+	l.exec(`UPDATE number_leases SET expires_at = now() + interval '1 h'`)
+	c, _ := l.campaign(1)
+	l.exec(`INSERT INTO campaign_numbers (number_id, campaign_id) VALUES ('1002', $1)`, c)
+	var acked int
+	for round := range 12 {
+		version := int64(2*round + 1)
+		l.must(l.PauseCampaign(t.Context(), c))
+		whole := round%3 > 0
+		race(8, func(i int) {
+			ack := engine.Ack{Control: engine.Control{Campaign: c, Version: version}, Lease: l.lease, Quarantine: labQuarantine}
+			var err error
+			switch {
+			case i%4 == 0:
+				err = l.Acknowledge(t.Context(), ack)
+			case i%4 == 1 && whole:
+				ack.Lease = other
+				err = l.Acknowledge(t.Context(), ack)
+			case i%4 < 3:
+				ack.Lease, ack.Version = other, version-2 // of the pause before, which was resumed
+				err = l.Acknowledge(t.Context(), ack)
+			default:
+				_, _, err = l.ConfirmControls(t.Context(), labQuarantine)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		want := map[bool]string{true: "paused", false: "pausing"}[whole]
+		if whole {
+			acked++
+		}
+		if got := l.state(c); got != want {
+			t.Fatalf("round %d: %s, want %s", round, got, want)
+		}
+		l.exec(`UPDATE campaigns SET state = 'running', control_version = control_version + 1, control_at = now(), confirmed_at = NULL`)
+	}
+	if n := scalar[int](l, `SELECT count(*) FROM campaign_controls`); n != acked {
+		t.Errorf("%d confirmations are on record, want %d", n, acked)
+	}
+}
