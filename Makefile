@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 FUZZTIME    ?= 30s
 
-.PHONY: help build demo test race fuzz lint vuln generate migrate bench
+.PHONY: help build demo test race chaos fuzz lint vuln generate migrate bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,8 +23,11 @@ demo: build ## send a campaign of 10 000 through a simulated Cloud API, and prov
 test: ## run every test (no Docker and no running Postgres needed)
 	go test ./...
 
-race: ## run every test under the race detector
+race: ## run every test under the race detector (the fleets of internal/chaos are left out)
 	go test -race ./...
+
+chaos: ## break a fleet of real nodes in every way we know, and hold it to every promise
+	go test ./internal/chaos -run TestFaults -count 1 -timeout 60m -v -chaos.fault all -chaos.parallel 3 -chaos.dir $(CURDIR)/bin/chaos
 
 fuzz: ## run every fuzz target for FUZZTIME (default 30s) each
 	@set -e; go list ./... | while read -r pkg; do \

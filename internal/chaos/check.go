@@ -29,6 +29,7 @@ func Properties() []Property {
 		{"capped", "no more calls than the campaign allows, and each of them was spent", capped},
 		{"paced", "in every window of time a number sends at most burst + rate × window", paced},
 		{"owned", "a number's calls follow its leases: each under a claim of its own lease, none after the next owner began", owned},
+		{"clean", "where nodes were only asked to end, nobody's outcome is unknown", clean},
 		{"tended", "no number with work is without an owner for longer than TTL + quarantine + polls", tended},
 		{"resumed", "after a fault, sending goes on", resumed},
 		{"silent", "after a confirmed pause or cancel, not one call", silent},
@@ -38,6 +39,7 @@ func Properties() []Property {
 // Verdict is what a history came to.
 type Verdict struct {
 	Fault   string
+	About   []string            // the properties that the fault is most likely to break
 	Broken  map[string][]string // by name of the property; those that hold are absent
 	Figures Figures
 }
@@ -48,7 +50,7 @@ func (v Verdict) OK() bool { return len(v.Broken) == 0 }
 // Check holds a history to every property.
 func Check(h *History) Verdict {
 	e := gather(h)
-	v := Verdict{Fault: h.Run.Fault, Broken: map[string][]string{}, Figures: measure(e)}
+	v := Verdict{Fault: h.Run.Fault, About: h.Run.About, Broken: map[string][]string{}, Figures: measure(e)}
 	for _, p := range Properties() {
 		p.check(e, func(format string, args ...any) {
 			v.Broken[p.Name] = append(v.Broken[p.Name], fmt.Sprintf(format, args...))

@@ -70,15 +70,13 @@ func owned(e *evidence, report report) {
 
 // bound is how long a number with work may be without an owner: until its
 // lease runs out, its silence has been watched, and the quarantine is over.
-func (r *Run) bound() time.Duration {
-	const calls = 2 * time.Second // of the statements in between, on a busy machine
-	return r.TTL + r.Quarantine + r.Poll*5/2 + calls
-}
+func (r *Run) bound() time.Duration { return r.TTL + r.Quarantine + r.Poll*5/2 + r.Slack }
 
 // gap is a stretch in which a number had no living owner.
 type gap struct {
 	number   string
 	from, to time.Duration // to 0: it never got one
+	over     time.Duration // when the old owner could go on; 0: never
 	why      string
 }
 
@@ -89,7 +87,7 @@ func tended(e *evidence, report report) {
 	for _, g := range e.gaps() {
 		limit := g.from + e.Run.bound()
 		limit += e.blocked(g.from, limit)
-		if limit < until && (g.to == 0 || g.to > limit) {
+		if limit < until && (g.to == 0 || g.to > limit) && (g.over == 0 || g.over > limit) {
 			report("number %s had no owner from %v (%s) to %v", g.number, g.from.Round(time.Millisecond), g.why, g.to.Round(time.Millisecond))
 		}
 	}
@@ -105,16 +103,20 @@ func (e *evidence) gaps() (all []gap) {
 	}
 	for id, o := range e.byNumber {
 		if len(o.grants) == 0 || o.grants[0].At > from {
-			all = append(all, gap{id, from, granted(o.events), "work began"})
+			all = append(all, gap{number: id, from: from, to: granted(o.events), why: "work began"})
 		}
 		for i, ev := range o.events {
 			if ev.Kind == "release" && ev.At < until {
-				all = append(all, gap{id, ev.At, granted(o.events[i+1:]), "release"})
+				all = append(all, gap{number: id, from: ev.At, to: granted(o.events[i+1:]), why: "release"})
 			}
 		}
 		for _, m := range e.Marks {
 			if i := o.at(m.From); m.From < until && e.silences(m) && o.holder(i) == m.Node {
-				all = append(all, gap{id, m.From, granted(o.events[i:]), m.Kind})
+				g := gap{number: id, from: m.From, to: granted(o.events[i:]), why: m.Kind}
+				if m.Kind != MarkKill {
+					g.over = m.Over
+				}
+				all = append(all, g)
 			}
 		}
 	}
@@ -132,13 +134,13 @@ func granted(events []Lease) time.Duration {
 }
 
 // silences tells that a mark keeps a node from renewing its leases for longer
-// than others wait.
+// than they last.
 func (e *evidence) silences(m Mark) bool {
 	switch m.Kind {
 	case MarkKill:
 		return true
 	case MarkStop, MarkCutDB:
-		return m.Node != "" && m.Over-m.From > e.Run.bound()
+		return m.Node != "" && m.Over-m.From > e.Run.TTL
 	default:
 		return false
 	}
@@ -159,15 +161,15 @@ func (o *ownership) holder(n int) string {
 }
 
 // blocked is how long, from an instant to another, the database was away from
-// everybody or from a bidder, or sending had to wait for an operator. Each
-// such time pushes the end further out.
+// everybody or from a bidder, the machine was too busy for either, or sending
+// had to wait for an operator. Each such time pushes the end further out.
 func (e *evidence) blocked(from, to time.Duration) (sum time.Duration) {
 	marks := slices.Clone(e.Marks)
 	slices.SortFunc(marks, func(a, b Mark) int { return cmp.Compare(a.From, b.From) })
 	covered := from
 	for _, m := range marks {
 		switch m.Kind {
-		case MarkDown, MarkHold, MarkCutDB, MarkStop:
+		case MarkDown, MarkHold, MarkCutDB, MarkStop, MarkBusy:
 		default:
 			continue
 		}
@@ -183,9 +185,12 @@ func (e *evidence) blocked(from, to time.Duration) (sum time.Duration) {
 // going, the fleet sends again at half its pace or more. The rest of the pace
 // is a figure, not a promise: it depends on the machine.
 func resumed(e *evidence, report report) {
-	const getting, slack = 4 * time.Second, 5 * time.Second
+	const getting = 4 * time.Second
 	for _, m := range e.Marks {
-		limit := m.Over + e.Run.bound() + getting + slack
+		if m.Kind == MarkBusy {
+			continue
+		}
+		limit := m.Over + e.Run.bound() + getting
 		limit += e.blocked(m.Over, limit)
 		back, ok := e.back(m.Over, 0.5)
 		if ok && back <= limit {

@@ -101,6 +101,19 @@ func capped(e *evidence, report report) {
 	}
 }
 
+// clean: a node that is asked to end finishes its calls and records them, so a
+// fleet to which nothing worse happened leaves no unknown.
+func clean(e *evidence, report report) {
+	for _, m := range e.Marks {
+		if m.Kind != MarkLeave && m.Kind != MarkBusy {
+			return
+		}
+	}
+	for _, d := range e.Doubts {
+		report("recipient %d became unknown at %v", d.Recipient, d.At.Round(time.Millisecond))
+	}
+}
+
 // silent: from the confirmation on, and from the instant on at which the
 // command returned, no request of the campaign arrives until it runs again.
 func silent(e *evidence, report report) {

@@ -15,6 +15,7 @@ type evidence struct {
 	bySeq     map[uint64]*Request
 	message   map[string]*Request // by message
 	heard     map[uint64][]word   // by request: acknowledged statuses
+	told      map[uint64]int      // by request: greatest rank told, acknowledged or not
 	claimed   map[fence][]*Claim  // in order
 	byNumber  map[string]*ownership
 }
@@ -43,7 +44,7 @@ type ownership struct {
 func gather(h *History) *evidence {
 	e := &evidence{
 		History: h, rows: map[int64]*Row{}, campaigns: map[int64]*Campaign{}, sends: map[int64][]*Request{},
-		bySeq: map[uint64]*Request{}, message: map[string]*Request{}, heard: map[uint64][]word{},
+		bySeq: map[uint64]*Request{}, message: map[string]*Request{}, heard: map[uint64][]word{}, told: map[uint64]int{},
 		claimed: map[fence][]*Claim{}, byNumber: map[string]*ownership{},
 	}
 	for i := range h.Rows {
@@ -108,10 +109,11 @@ func (e *evidence) gatherClaims() {
 }
 
 func (e *evidence) hear(t *Try) {
-	if t.HTTP != 200 {
-		return
-	}
 	for _, told := range t.Told {
+		e.told[told.Seq] = max(e.told[told.Seq], rank(told.Status))
+		if t.HTTP != 200 {
+			continue
+		}
 		e.heard[told.Seq] = append(e.heard[told.Seq], word{told.Status, t.Over})
 	}
 }

@@ -36,7 +36,7 @@ func measure(e *evidence) (f Figures) {
 	_, until := e.work()
 	for _, g := range e.gaps() {
 		switch took := g.to - g.from; {
-		case g.to == 0 || g.to > until || g.why == "work began":
+		case g.to == 0 || g.to > until || g.why == "work began", g.over != 0 && g.to > g.over+e.Run.bound():
 		case g.why == "release":
 			f.Handover = max(f.Handover, took)
 			f.Silence = max(f.Silence, e.byNumber[g.number].silence(g.from))
@@ -46,6 +46,9 @@ func measure(e *evidence) (f Figures) {
 	}
 	for _, m := range e.Marks {
 		from := m.From
+		if m.Kind == MarkBusy {
+			continue
+		}
 		if m.Kind == MarkCut || m.Kind == MarkDown || m.Kind == MarkHold {
 			from = m.Over
 		}

@@ -31,7 +31,7 @@ type errand struct {
 func healthy(people int, pick func(n int) int) *History {
 	s := &story{pick: pick, said: map[uint64]string{}, History: &History{Run: Run{
 		Fault: "made up", Nodes: 2, TTL: 7 * time.Second, Quarantine: 4 * time.Second, Poll: 750 * ms, Window: 8 * time.Second,
-		ClaimAge: 2 * time.Second, Way: 50 * ms, Flowing: true,
+		ClaimAge: 2 * time.Second, Way: 50 * ms, Slack: 5 * time.Second, Flowing: true,
 		Numbers: []Number{{"n1", 10, 1, 12.5}, {"n2", 10, 1, 12.5}},
 	}}}
 	s.campaigns(people)

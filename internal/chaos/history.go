@@ -21,6 +21,7 @@ type History struct {
 // Run is what a run was set up with.
 type Run struct {
 	Fault   string
+	About   []string // the properties that this fault is most likely to break
 	Seed    uint64
 	Began   time.Time
 	Nodes   int
@@ -33,6 +34,9 @@ type Run struct {
 	// the ledger: the fleet's own slack, the links' delays, and how long this
 	// machine kept the suite waiting for a processor.
 	Way time.Duration
+	// Slack is what a few statements and a start may take on this machine, for
+	// promises of how soon something happens.
+	Slack time.Duration
 	// Flowing tells that webhooks were never away for as long as Window.
 	Flowing bool
 	// Skewed tells that the database's clock was set: its instants say nothing.
@@ -164,4 +168,5 @@ const (
 	MarkDown  = "Postgres down"
 	MarkLost  = "commits lost" // what the database committed in between is gone
 	MarkHold  = "held"         // sending had to wait for an operator
+	MarkBusy  = "machine busy" // nobody's fault: the simplest statement took as long as Weir waits for any
 )

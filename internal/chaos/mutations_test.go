@@ -15,64 +15,62 @@ type mutation struct {
 }
 
 func mutations() []mutation {
-	return slices.Concat(rowMutations(), callMutations(), fleetMutations())
+	return slices.Concat(rowMutations, callMutations, fleetMutations)
 }
 
-func rowMutations() []mutation {
-	return []mutation{
-		{"conserved", "a recipient is gone", func(h *History, pick func(int) int) bool {
-			i := pick(len(h.Rows))
-			h.Rows = slices.Delete(h.Rows, i, i+1)
-			return true
-		}},
-		{"conserved", "a recipient is there twice", func(h *History, pick func(int) int) bool {
-			h.Rows = append(h.Rows, h.Rows[pick(len(h.Rows))])
-			return true
-		}},
-		{"conserved", "a person is there twice", func(h *History, pick func(int) int) bool {
-			twin := h.Rows[pick(len(h.Rows))]
-			twin.ID = 99999
-			h.Rows = append(h.Rows, twin)
-			h.Campaigns[twin.Campaign-1].Accepted++
-			h.Campaigns[twin.Campaign-1].Read++
-			h.Campaigns[twin.Campaign-1].Counts[twin.Status]++
-			return true
-		}},
-		{"conserved", "a row of the file is not accounted for", func(h *History, _ func(int) int) bool {
-			h.Campaigns[0].Read++
-			return true
-		}},
-		{"conserved", "the counts shown are not the rows'", func(h *History, _ func(int) int) bool {
-			h.Campaigns[1].Counts["delivered"]++
-			return true
-		}},
-		{"settled", "a recipient is still sending", row(func(r *Row) bool { r.Status = "sending"; return true })},
-		{"settled", "a recipient waits for ever", row(func(r *Row) bool { r.Status = "pending"; return true })},
-		{"settled", "a recipient stays unknown", row(func(r *Row) bool { r.Status = "unknown"; return true })},
-		{"settled", "a campaign does not end", func(h *History, _ func(int) int) bool { h.Campaigns[0].State = "running"; return true }},
-		{"settled", "a claim batch is left", func(h *History, _ func(int) int) bool { h.Campaigns[0].ClaimsLeft = 1; return true }},
-		{"known", "an accepted recipient is shown dead", sentRow(func(r *Row) bool { r.Status, r.Message = "dead", ""; return true })},
-		{"known", "an accepted recipient is shown pending", sentRow(func(r *Row) bool { r.Status, r.Message = "pending", ""; return true })},
-		{"real", "a message that nobody accepted", sentRow(func(r *Row) bool { r.Message = "no such"; return true })},
-		{"real", "sent without a message", sentRow(func(r *Row) bool { r.Message = ""; return true })},
-		{"real", "failed without a refusal", func(h *History, pick func(int) int) bool {
-			return row(func(r *Row) bool {
-				r.Status, r.Message = "failed", ""
-				return !slices.ContainsFunc(h.Requests, func(q Request) bool { return q.Recipient == r.ID && q.Refused })
-			})(h, pick)
-		}},
-		{"real", "somebody else's message", func(h *History, pick func(int) int) bool {
-			i, k := pick(len(h.Rows)), pick(len(h.Rows))
-			h.Rows[i].Message, h.Rows[k].Message = h.Rows[k].Message, h.Rows[i].Message
-			return i != k && h.Rows[i].Message != "" && h.Rows[k].Message != ""
-		}},
-		{"durable", "an acknowledged webhook was forgotten", sentRow(func(r *Row) bool { r.Status = "accepted"; return true })},
-		{"durable", "a status that nobody told", sentRow(func(r *Row) bool {
-			was := r.Status
-			r.Status = "read"
-			return was != "read"
-		})},
-	}
+var rowMutations = []mutation{
+	{"conserved", "a recipient is gone", func(h *History, pick func(int) int) bool {
+		i := pick(len(h.Rows))
+		h.Rows = slices.Delete(h.Rows, i, i+1)
+		return true
+	}},
+	{"conserved", "a recipient is there twice", func(h *History, pick func(int) int) bool {
+		h.Rows = append(h.Rows, h.Rows[pick(len(h.Rows))])
+		return true
+	}},
+	{"conserved", "a person is there twice", func(h *History, pick func(int) int) bool {
+		twin := h.Rows[pick(len(h.Rows))]
+		twin.ID = 99999
+		h.Rows = append(h.Rows, twin)
+		h.Campaigns[twin.Campaign-1].Accepted++
+		h.Campaigns[twin.Campaign-1].Read++
+		h.Campaigns[twin.Campaign-1].Counts[twin.Status]++
+		return true
+	}},
+	{"conserved", "a row of the file is not accounted for", func(h *History, _ func(int) int) bool {
+		h.Campaigns[0].Read++
+		return true
+	}},
+	{"conserved", "the counts shown are not the rows'", func(h *History, _ func(int) int) bool {
+		h.Campaigns[1].Counts["delivered"]++
+		return true
+	}},
+	{"settled", "a recipient is still sending", row(func(r *Row) bool { r.Status = "sending"; return true })},
+	{"settled", "a recipient waits for ever", row(func(r *Row) bool { r.Status = "pending"; return true })},
+	{"settled", "a recipient stays unknown", row(func(r *Row) bool { r.Status = "unknown"; return true })},
+	{"settled", "a campaign does not end", func(h *History, _ func(int) int) bool { h.Campaigns[0].State = "running"; return true }},
+	{"settled", "a claim batch is left", func(h *History, _ func(int) int) bool { h.Campaigns[0].ClaimsLeft = 1; return true }},
+	{"known", "an accepted recipient is shown dead", sentRow(func(r *Row) bool { r.Status, r.Message = "dead", ""; return true })},
+	{"known", "an accepted recipient is shown pending", sentRow(func(r *Row) bool { r.Status, r.Message = "pending", ""; return true })},
+	{"real", "a message that nobody accepted", sentRow(func(r *Row) bool { r.Message = "no such"; return true })},
+	{"real", "sent without a message", sentRow(func(r *Row) bool { r.Message = ""; return true })},
+	{"real", "failed without a refusal", func(h *History, pick func(int) int) bool {
+		return row(func(r *Row) bool {
+			r.Status, r.Message = "failed", ""
+			return !slices.ContainsFunc(h.Requests, func(q Request) bool { return q.Recipient == r.ID && q.Refused })
+		})(h, pick)
+	}},
+	{"real", "somebody else's message", func(h *History, pick func(int) int) bool {
+		i, k := pick(len(h.Rows)), pick(len(h.Rows))
+		h.Rows[i].Message, h.Rows[k].Message = h.Rows[k].Message, h.Rows[i].Message
+		return i != k && h.Rows[i].Message != "" && h.Rows[k].Message != ""
+	}},
+	{"durable", "an acknowledged webhook was forgotten", sentRow(func(r *Row) bool { r.Status = "accepted"; return true })},
+	{"durable", "a status that nobody told", sentRow(func(r *Row) bool {
+		was := r.Status
+		r.Status = "read"
+		return was != "read"
+	})},
 }
 
 // row changes a row; change tells whether that was a change.
@@ -85,36 +83,38 @@ func sentRow(change func(*Row) bool) func(*History, func(int) int) bool {
 	return row(func(r *Row) bool { return r.Message != "" && change(r) })
 }
 
-func callMutations() []mutation {
-	return []mutation{
-		{"once", "called again at once", again(1, func(r Request) bool { return r.Message != "" }, time.Second)},
-		{"once", "called again after the window", again(1, func(r Request) bool { return r.Message != "" }, 20*time.Second)},
-		{"late", "called again within the window", again(2, func(r Request) bool { return r.Message != "" }, 3*time.Second)},
-		{"late", "called again in spite of a webhook", again(2, func(r Request) bool { return r.Message != "" }, 20*time.Second)},
-		{"undoubled", "two messages for one person", again(2, func(r Request) bool { return r.Message != "" }, 20*time.Second)},
-		{"capped", "more calls than allowed", func(h *History, pick func(int) int) bool {
-			i := pick(len(h.Requests))
-			for k := range 6 {
-				sendAgain(h, i, time.Duration(k+1)*time.Second)
-			}
-			return true
-		}},
-		{"capped", "a call that was not spent", sentRow(func(r *Row) bool { r.Attempt = 0; return true })},
-		{"capped", "attempts spent on nothing", row(func(r *Row) bool { r.Attempt += 2; return r.Attempt <= 5 })},
-		{"silent", "calls after a confirmed pause", func(h *History, pick func(int) int) bool {
-			return hush(h, pick, Move{From: "pausing", To: "paused"})
-		}},
-		{"silent", "calls after a cancel", func(h *History, pick func(int) int) bool {
-			return hush(h, pick, Move{From: "canceling", To: "canceled"})
-		}},
-		{"silent", "calls after the pause command returned", func(h *History, _ func(int) int) bool {
-			h.Moves = nil
-			h.Calls[0].At, h.Calls[0].Over = 1500*ms, 1600*ms
-			return slices.ContainsFunc(h.Requests, func(r Request) bool {
-				return r.Recipient < 2000 && r.At > 1700*ms && r.At < h.Calls[1].At
-			})
-		}},
-	}
+var callMutations = []mutation{
+	{"once", "called again at once", again(1, func(r Request) bool { return r.Message != "" }, time.Second)},
+	{"once", "called again after the window", again(1, func(r Request) bool { return r.Message != "" }, 20*time.Second)},
+	{"late", "called again within the window", again(2, func(r Request) bool { return r.Message != "" }, 3*time.Second)},
+	{"late", "called again in spite of a webhook", again(2, func(r Request) bool { return r.Message != "" }, 20*time.Second)},
+	{"undoubled", "two messages for one person", again(2, func(r Request) bool { return r.Message != "" }, 20*time.Second)},
+	{"capped", "more calls than allowed", func(h *History, pick func(int) int) bool {
+		i := pick(len(h.Requests))
+		for k := range 6 {
+			sendAgain(h, i, time.Duration(k+1)*time.Second)
+		}
+		return true
+	}},
+	{"capped", "a call that was not spent", sentRow(func(r *Row) bool { r.Attempt = 0; return true })},
+	{"capped", "attempts spent on nothing", row(func(r *Row) bool { r.Attempt += 2; return r.Attempt <= 5 })},
+	{"clean", "a node that was asked to end leaves an unknown", func(h *History, _ func(int) int) bool {
+		h.Marks = slices.DeleteFunc(h.Marks, func(m Mark) bool { return m.Kind == MarkKill })
+		return len(h.Doubts) > 0
+	}},
+	{"silent", "calls after a confirmed pause", func(h *History, pick func(int) int) bool {
+		return hush(h, pick, Move{From: "pausing", To: "paused"})
+	}},
+	{"silent", "calls after a cancel", func(h *History, pick func(int) int) bool {
+		return hush(h, pick, Move{From: "canceling", To: "canceled"})
+	}},
+	{"silent", "calls after the pause command returned", func(h *History, _ func(int) int) bool {
+		h.Moves = nil
+		h.Calls[0].At, h.Calls[0].Over = 1500*ms, 1600*ms
+		return slices.ContainsFunc(h.Requests, func(r Request) bool {
+			return r.Recipient < 2000 && r.At > 1700*ms && r.At < h.Calls[1].At
+		})
+	}},
 }
 
 // again repeats an accepted request of a campaign after a while.
@@ -155,70 +155,68 @@ func hush(h *History, pick func(int) int, m Move) bool {
 	return !slices.ContainsFunc(h.Moves, func(x Move) bool { return x.Campaign == m.Campaign && x.To == "running" && x.At > m.At && x.At <= r.At })
 }
 
-func fleetMutations() []mutation {
-	return []mutation{
-		{"paced", "two calls at once", func(h *History, pick func(int) int) bool { return sendAgain(h, pick(len(h.Requests)), ms) }},
-		{"paced", "the pace is doubled", func(h *History, _ func(int) int) bool {
-			h.Run.Numbers[0].Rate, h.Run.Numbers[0].Limit = 5, 6
-			return len(h.Requests) > 60
-		}},
-		{"paced", "over the limit", func(h *History, _ func(int) int) bool {
-			h.Run.Numbers[0].Limit = 4
-			return len(h.Requests) > 60
-		}},
-		{"owned", "a call without a claim", func(h *History, pick func(int) int) bool {
-			r := h.Requests[pick(len(h.Requests))]
-			h.Claims = slices.DeleteFunc(h.Claims, func(c Claim) bool { return c.IDs[0] == r.Recipient && c.Fences[0] == r.Claim })
-			return true
-		}},
-		{"owned", "a call from another node", func(h *History, pick func(int) int) bool {
-			h.Requests[pick(len(h.Requests))].Node = "z"
-			return true
-		}},
-		{"owned", "a call under a lease of nobody's", func(h *History, pick func(int) int) bool {
-			r := h.Requests[pick(len(h.Requests))]
-			i := slices.IndexFunc(h.Claims, func(c Claim) bool { return c.IDs[0] == r.Recipient && c.Fences[0] == r.Claim })
-			h.Claims[i].Lease = "none"
-			return true
-		}},
-		{"owned", "the old owner goes on", func(h *History, _ func(int) int) bool { return goOn(h, 200*ms) }},
-		{"owned", "the old owner writes long after", func(h *History, _ func(int) int) bool { return goOn(h, time.Minute) }},
-		{"owned", "a call before the quarantine is over", func(h *History, _ func(int) int) bool {
-			for i := range h.Leases {
-				if l := &h.Leases[i]; l.Ready > l.At {
-					l.Ready += 5 * time.Second
-					return slices.ContainsFunc(h.Requests, func(r Request) bool { return r.Number == l.Number && r.At > l.At && r.At < l.Ready-clocks })
-				}
+var fleetMutations = []mutation{
+	{"paced", "two calls at once", func(h *History, pick func(int) int) bool { return sendAgain(h, pick(len(h.Requests)), ms) }},
+	{"paced", "the pace is doubled", func(h *History, _ func(int) int) bool {
+		h.Run.Numbers[0].Rate, h.Run.Numbers[0].Limit = 5, 6
+		return len(h.Requests) > 60
+	}},
+	{"paced", "over the limit", func(h *History, _ func(int) int) bool {
+		h.Run.Numbers[0].Limit = 4
+		return len(h.Requests) > 60
+	}},
+	{"owned", "a call without a claim", func(h *History, pick func(int) int) bool {
+		r := h.Requests[pick(len(h.Requests))]
+		h.Claims = slices.DeleteFunc(h.Claims, func(c Claim) bool { return c.IDs[0] == r.Recipient && c.Fences[0] == r.Claim })
+		return true
+	}},
+	{"owned", "a call from another node", func(h *History, pick func(int) int) bool {
+		h.Requests[pick(len(h.Requests))].Node = "z"
+		return true
+	}},
+	{"owned", "a call under a lease of nobody's", func(h *History, pick func(int) int) bool {
+		r := h.Requests[pick(len(h.Requests))]
+		i := slices.IndexFunc(h.Claims, func(c Claim) bool { return c.IDs[0] == r.Recipient && c.Fences[0] == r.Claim })
+		h.Claims[i].Lease = "none"
+		return true
+	}},
+	{"owned", "the old owner goes on", func(h *History, _ func(int) int) bool { return goOn(h, 200*ms) }},
+	{"owned", "the old owner writes long after", func(h *History, _ func(int) int) bool { return goOn(h, time.Minute) }},
+	{"owned", "a call before the quarantine is over", func(h *History, _ func(int) int) bool {
+		for i := range h.Leases {
+			if l := &h.Leases[i]; l.Ready > l.At {
+				l.Ready += 5 * time.Second
+				return slices.ContainsFunc(h.Requests, func(r Request) bool { return r.Number == l.Number && r.At > l.At && r.At < l.Ready-clocks })
 			}
-			return false
-		}},
-		{"tended", "nobody takes a number over", func(h *History, _ func(int) int) bool {
-			h.Leases = slices.DeleteFunc(h.Leases, func(l Lease) bool { return l.Number == "n2" && l.Holder == "b" })
-			return true
-		}},
-		{"tended", "a released number is left alone for long", func(h *History, _ func(int) int) bool {
-			i := slices.IndexFunc(h.Leases, func(l Lease) bool { return l.Number == "n1" && l.Holder == "b" })
-			h.Leases[i].At += 20 * time.Second
-			h.Leases[i].Ready += 20 * time.Second
-			return true
-		}},
-		{"tended", "the campaigns start and nobody comes", func(h *History, _ func(int) int) bool {
-			h.Leases = nil
-			return true
-		}},
-		{"resumed", "half a minute of silence after a fault", func(h *History, _ func(int) int) bool {
-			for i := range h.Requests {
-				if r := &h.Requests[i]; r.At > 3*time.Second {
-					r.At += time.Minute
-				}
+		}
+		return false
+	}},
+	{"tended", "nobody takes a number over", func(h *History, _ func(int) int) bool {
+		h.Leases = slices.DeleteFunc(h.Leases, func(l Lease) bool { return l.Number == "n2" && l.Holder == "b" })
+		return true
+	}},
+	{"tended", "a released number is left alone for long", func(h *History, _ func(int) int) bool {
+		i := slices.IndexFunc(h.Leases, func(l Lease) bool { return l.Number == "n1" && l.Holder == "b" })
+		h.Leases[i].At += 20 * time.Second
+		h.Leases[i].Ready += 20 * time.Second
+		return true
+	}},
+	{"tended", "the campaigns start and nobody comes", func(h *History, _ func(int) int) bool {
+		h.Leases = nil
+		return true
+	}},
+	{"resumed", "half a minute of silence after a fault", func(h *History, _ func(int) int) bool {
+		for i := range h.Requests {
+			if r := &h.Requests[i]; r.At > 3*time.Second {
+				r.At += time.Minute
 			}
-			h.Marks = append(h.Marks, Mark{Kind: MarkDown, From: 2900 * ms, Over: 3100 * ms})
-			for i := range h.Campaigns {
-				h.Campaigns[i].Finished += time.Minute
-			}
-			return len(h.Requests) > 150
-		}},
-	}
+		}
+		h.Marks = append(h.Marks, Mark{Kind: MarkDown, From: 2900 * ms, Over: 3100 * ms})
+		for i := range h.Campaigns {
+			h.Campaigns[i].Finished += time.Minute
+		}
+		return len(h.Requests) > 150
+	}},
 }
 
 // goOn lets the first owner of a number send once more, after the second one

@@ -70,7 +70,7 @@ func (c *cluster) config() string {
 		rest = volatile
 	}
 	return fmt.Sprintf("# Written anew at every start.\nport = %d\nunix_socket_directories = %s\nhba_file = %s\ndata_directory = %s\n",
-		c.state.Port, confQuote(c.sock), confQuote(c.path("pg_hba.conf")), confQuote(c.path("data"))) + common + rest
+		c.state.Port, confQuote(c.sock), confQuote(c.path("pg_hba.conf")), confQuote(c.path("data"))) + common + rest + c.Config
 }
 
 func confQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

@@ -111,3 +111,31 @@ func TestIdleServerStopsItself(t *testing.T) {
 		t.Error("no answer after an idle stop")
 	}
 }
+
+// A crash keeps what was committed, the address, and the settings of one's own.
+func TestCrashAndComeBack(t *testing.T) {
+	t.Parallel()
+	o := Options{Dir: tempDir(t), Test: true, Config: "synchronous_commit = on\n"}
+	s := start(t, o)
+	conn, err := pgx.Connect(t.Context(), s.LoopbackURL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE kept AS SELECT current_setting('synchronous_commit') AS word"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT 1"); err == nil || answers(s.URL("postgres")) {
+		t.Error("the server answers after its crash")
+	}
+	again := start(t, o)
+	if got := query(t, s.LoopbackURL("postgres"), "SELECT word FROM kept"); got != "on" {
+		t.Errorf("synchronous_commit was %q, want the setting given", got)
+	}
+	if again.LoopbackURL("x") != s.LoopbackURL("x") {
+		t.Error("the server came back elsewhere")
+	}
+}

@@ -58,6 +58,9 @@ type Options struct {
 	// Test trades durability for speed (no fsync, no full pages, no autovacuum)
 	// and allows 300 connections. A crash of the machine may corrupt the data.
 	Test bool
+	// Config holds lines of postgresql.conf that have the last word, for tests
+	// of servers that are set up in another way.
+	Config string
 	// IdleStop lets the server stop itself after it had no client for so long
 	// (whole seconds), for users who cannot promise to call Close. Default: never.
 	IdleStop time.Duration
@@ -122,6 +125,18 @@ func (s *Server) leave() (err error) {
 		return err
 	}
 	return s.c.stop(ctx)
+}
+
+// Crash stops the server as a kill of all its processes would: every
+// connection breaks, nothing is flushed, and the next Start of this directory
+// recovers what was committed. For tests; whoever shares the server loses it too.
+func (s *Server) Crash(ctx context.Context) error {
+	unlock, err := lockFile(ctx, s.c.path("start.lock"))
+	if err != nil {
+		return fmt.Errorf("wait for another process to start or stop the server in %s: %w", s.c.dir, err)
+	}
+	defer unlock()
+	return s.c.shutdown(ctx, "immediate")
 }
 
 // URL is a connection URL for the named database over the Unix socket, where

@@ -158,11 +158,13 @@ func (c *cluster) afterStart(ctx context.Context) error {
 }
 
 // stop is fast shutdown; nil when no server runs.
-func (c *cluster) stop(ctx context.Context) error {
+func (c *cluster) stop(ctx context.Context) error { return c.shutdown(ctx, "fast") }
+
+func (c *cluster) shutdown(ctx context.Context, mode string) error {
 	if _, running := c.postmaster(ctx); !running {
 		return nil
 	}
-	cmd := c.owner.command(ctx, c.bin.path("pg_ctl"), "stop", "-w", "-t", "120", "-s", "-m", "fast", "-D", c.path("data"))
+	cmd := c.owner.command(ctx, c.bin.path("pg_ctl"), "stop", "-w", "-t", "120", "-s", "-m", mode, "-D", c.path("data"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if _, running := c.postmaster(ctx); !running { // it went by itself in between
 			return nil

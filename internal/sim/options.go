@@ -69,8 +69,10 @@ type Options struct {
 	// BatchInterval is how long a batch smaller than BatchSize waits for company.
 	BatchInterval time.Duration
 	// RetryBase is the wait before the second retry of a refused webhook; it
-	// doubles from there (the first retry is immediate). 0 means 1 s.
+	// doubles from there up to RetryMost (the first retry is immediate). 0 means 1 s.
 	RetryBase time.Duration
+	// RetryMost is the longest wait between two retries; 0 means an hour.
+	RetryMost time.Duration
 	// RetryFor is how long a refused webhook is retried; 0 means Meta's 7 days.
 	RetryFor time.Duration
 
@@ -144,6 +146,7 @@ func (o Options) withDefaults() Options {
 	o.Workers = cmp.Or(o.Workers, 32)
 	o.BatchSize = min(cmp.Or(o.BatchSize, 1), maxBatch)
 	o.RetryBase = cmp.Or(o.RetryBase, time.Second)
+	o.RetryMost = cmp.Or(o.RetryMost, time.Hour)
 	o.RetryFor = cmp.Or(o.RetryFor, 7*24*time.Hour)
 	o.AutoNumbers = o.AutoNumbers || len(o.Numbers) == 0
 	o.AutoTemplates = o.AutoTemplates || len(o.Templates) == 0

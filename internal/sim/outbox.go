@@ -198,7 +198,7 @@ func (w *world) acked(b *batch) {
 }
 
 // refused queues a batch again, or gives it up: at once the first time, then
-// after RetryBase, doubling up to an hour, for RetryFor.
+// after RetryBase, doubling up to RetryMost, for RetryFor.
 func (w *world) refused(b *batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +208,7 @@ func (w *world) refused(b *batch) {
 	b.tries++
 	wait := int64(0)
 	if b.tries > 1 {
-		wait = min(int64(w.opts.RetryBase)<<min(b.tries-2, 32), int64(time.Hour))
+		wait = min(int64(w.opts.RetryBase)<<min(b.tries-2, 32), int64(w.opts.RetryMost))
 	}
 	if now+wait-b.first > int64(w.opts.RetryFor) {
 		for _, e := range b.events {
