@@ -34,13 +34,6 @@ func Actions() []Action {
 // String is the action's name as a metric label.
 func (a Action) String() string { return actionNames[a] }
 
-// tellsOfTrouble reports whether an answer speaks of the platform rather than
-// of its message: it asked for a retry on everyone's behalf, or nothing that
-// can be read came back.
-func (a Answer) tellsOfTrouble() bool {
-	return a.Action == Reconcile || a.Action == Reschedule && a.Scope >= ScopeNumber
-}
-
 // Scope is how far an answer reaches.
 type Scope uint8
 
@@ -66,4 +59,5 @@ type Answer struct {
 	After     time.Duration // Pause, Reschedule: not before this long; 0 = policy decides
 	Throttled bool          // Pause: the number was too fast, and learns from it. Reschedule: no attempt is spent
 	Suspect   bool          // Fail: more likely the campaign's fault than the row's when it repeats
+	Local     bool          // it was met on this side, as a name that does not resolve or our own proxy: it says nothing of the platform
 }

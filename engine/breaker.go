@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -41,16 +42,31 @@ func ParseBreakerState(name string) (BreakerState, error) {
 	return BreakerState(i), nil
 }
 
-// BreakerPolicy is when a breaker trips and how it comes back.
+// BreakerPolicy is when a breaker trips and how it comes back. Its zero value
+// works.
 type BreakerPolicy struct {
-	Failures  int           // upstream failures in a row that trip
-	Throttles int           // throttles in a row that trip a number, each after the pause of the one before
-	Samples   int           // the share is judged of no fewer calls
-	Share     float64       // share of failed calls that trips
-	Window    time.Duration // which calls the share is taken of
-	Abstain   time.Duration // a node that has not reported for this long has no vote about the host
-	Base      time.Duration // first timeout; doubles with every failed probe
-	Cap       time.Duration // largest timeout
+	Failures  int           // upstream failures in a row that trip; default 5
+	Throttles int           // throttles in a row that trip a number, each after the pause of the one before; default 5
+	Samples   int           // the share is judged of no fewer calls; default 50
+	Share     float64       // share of failed calls that trips; default 0.2
+	Window    time.Duration // which calls the share is taken of; default 10 s
+	Abstain   time.Duration // a node that has not reported for this long has no vote about the host; default 5 s
+	Base      time.Duration // first timeout; doubles with every failed probe; default 3 s
+	Cap       time.Duration // largest timeout; default 5 min
+}
+
+// WithDefaults is the policy as it acts: every zero field has its default.
+func (p BreakerPolicy) WithDefaults() BreakerPolicy {
+	return BreakerPolicy{
+		Failures:  cmp.Or(p.Failures, 5),
+		Throttles: cmp.Or(p.Throttles, 5),
+		Samples:   cmp.Or(p.Samples, 50),
+		Share:     cmp.Or(p.Share, 0.2),
+		Window:    cmp.Or(p.Window, 10*time.Second),
+		Abstain:   cmp.Or(p.Abstain, 5*time.Second),
+		Base:      cmp.Or(p.Base, 3*time.Second),
+		Cap:       cmp.Or(p.Cap, 5*time.Minute),
+	}
 }
 
 // Breaker is how one scope stands, on the database's clock.
@@ -58,7 +74,7 @@ type Breaker struct {
 	Scope  string
 	State  BreakerState
 	Mark   string        // changes with every move, also with those that nobody here saw
-	Age    time.Duration // since it came into this state
+	Age    time.Duration // since it came into this state; 0 when it never moved
 	Wait   time.Duration // until a probe permit can be had; 0 = now. Open, half-open
 	Forced bool          // an operator holds it open or closed
 }

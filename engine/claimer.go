@@ -33,6 +33,7 @@ type claimer struct {
 	free    int       // senders that said they are free and have no row
 	running int       // senders
 	empty   bool      // the last claim found nothing
+	stage   int       // of the way back from an opening that the bucket is fit for
 
 	burned   map[int64]time.Time // failed claim → when
 	burnedAt time.Time           // last give-back of burned claims
@@ -60,7 +61,7 @@ func (c *claimer) run(ctx context.Context) {
 			continue
 		}
 		if n := c.size(ctx); n > 0 {
-			c.claim(ctx, n)
+			c.claim(ctx, Ask{Free: n}, nil)
 		}
 	}
 }
@@ -70,6 +71,9 @@ func (c *claimer) run(ctx context.Context) {
 // statement reads the truth anyway.
 func (c *claimer) refresh(ctx context.Context) {
 	if time.Since(c.readAt) < workEvery {
+		if _, stage := c.fuse.standing(); stage != c.stage {
+			c.suit(ctx)
+		}
 		return
 	}
 	call, cancel := context.WithTimeout(ctx, controlCall)
@@ -85,16 +89,21 @@ func (c *claimer) refresh(ctx context.Context) {
 	now := time.Now()
 	work.Number = c.guard.read(work.Number, now)
 	c.current, c.readAt = work, now
-	rate, burst := pace(work.Number)
-	c.bucket.set(rate, burst, now)
 	if work.Number.Paused > 0 {
 		c.bucket.pause(now, work.Number.Paused)
 	}
 	c.metrics.configured.Set(work.Number.Rate())
-	c.metrics.effective.Set(rate)
-	c.resize(ctx, rate)
+	c.suit(ctx)
 	c.idle.Store(len(work.Campaigns) == 0 && c.writer.outstanding() == 0)
 	c.obey()
+}
+
+// suit fits the bucket and the senders to the pace that holds now.
+func (c *claimer) suit(ctx context.Context) {
+	_, c.stage = c.fuse.standing()
+	rate := c.fit(time.Now())
+	c.metrics.effective.Set(rate)
+	c.resize(ctx, rate)
 }
 
 // resize starts senders, or sends free ones home.
@@ -132,6 +141,12 @@ func (c *claimer) gather(ctx context.Context) bool {
 	if !c.trust.holds(clocks()) || !c.sendable() {
 		c.sleep(ctx, linger)
 		return false
+	}
+	if closed, stage := c.fuse.standing(); !closed || stage != c.stage {
+		if !closed {
+			c.probe(ctx)
+		}
+		return false // a new stage: the bucket is not fit for it yet
 	}
 	wait := linger
 	if c.empty && len(c.current.Controls) == 0 {
@@ -196,19 +211,21 @@ func (c *claimer) size(ctx context.Context) int {
 	return n
 }
 
-// claim asks for n rows and hands them out. The call outlives a shutdown, or
-// it might take rows that nobody then knows of; its rows are given back.
-func (c *claimer) claim(ctx context.Context, n int) {
+// claim asks for rows, as a probe when it has a permit, and hands them out. It
+// reports how many it took, the suppressed too, and how many it handed out. The
+// call outlives a shutdown, or it might take rows that nobody then knows of; its
+// rows are given back.
+func (c *claimer) claim(ctx context.Context, ask Ask, p *permit) (took, handed int) {
 	seq, ok := c.guard.claim()
 	if !ok {
-		return
+		return 0, 0
 	}
-	ask := Ask{Lease: c.lease, Seq: seq, Free: n, Slices: c.turns.slices(c.current.Campaigns, seq, n)}
+	ask.Lease, ask.Seq, ask.Slices = c.lease, seq, c.turns.slices(c.current.Campaigns, seq, ask.Free)
 	sent := clocks()
 	c.askedAt = sent.wall
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimCall)
 	defer cancel()
-	rows, err := c.opts.Store.Claim(call, ask)
+	claimed, err := c.opts.Store.Claim(call, ask)
 	observe(c.metrics.claim, sent.wall)
 	if err != nil {
 		// It may have committed all the same. Its rows are never used, only
@@ -216,26 +233,32 @@ func (c *claimer) claim(ctx context.Context, n int) {
 		c.log.Warn("claim failed; its rows, if any, are given back", "seq", seq, "err", err)
 		c.burned[seq] = time.Now()
 		c.empty = true
-		return
+		return 0, 0
 	}
 	c.claims.add(time.Since(sent.wall))
-	c.turns.took(ask.Slices, seq, n, rows)
-	c.metrics.claimed.Add(float64(len(rows)))
-	if len(rows) == 0 && !c.empty {
+	c.turns.took(ask.Slices, seq, ask.Free, claimed)
+	c.metrics.claimed.Add(float64(len(claimed)))
+	if len(claimed) == 0 && !c.empty {
 		c.readAt = time.Time{} // what there was to claim may have been paused
 	}
-	c.empty = len(rows) == 0 // a claim that took rows, suppressed ones too, is repeated at once
-	c.handOut(c.take(rows, seq, sent.add(claimFresh)))
+	c.empty = len(claimed) == 0 // a claim that took rows, suppressed ones too, is repeated at once
+	by := sent.add(claimFresh)
+	if p != nil && p.by.before(by) {
+		by = p.by
+	}
+	rows := c.take(claimed, seq, by, p)
+	c.handOut(rows)
+	return len(claimed), len(rows)
 }
 
 // take makes rows of what a claim returned; the suppressed are settled already.
-func (c *claimer) take(claimed []Recipient, seq int64, by instant) []*row {
+func (c *claimer) take(claimed []Recipient, seq int64, by instant, p *permit) []*row {
 	rows := make([]*row, 0, len(claimed))
 	for _, r := range claimed {
 		if r.Suppressed {
 			continue
 		}
-		taken := &row{Recipient: r, seq: seq, by: by}
+		taken := &row{Recipient: r, seq: seq, by: by, permit: p}
 		i := slices.IndexFunc(c.current.Campaigns, func(k Campaign) bool { return k.ID == r.Campaign })
 		if i >= 0 {
 			taken.template, taken.retry = c.current.Campaigns[i].Template, c.current.Campaigns[i].Retry

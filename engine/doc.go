@@ -60,6 +60,24 @@
 //	asked ─ rows ─► open ─ last result recorded ─► done, forgotten in the same write
 //	  └─ error ─► burned ─ GiveBack, again and again for a minute ─► forgotten
 //
+// A breaker, in Postgres and one for all nodes: the host's, which is the platform,
+// and each number's. Both must be closed; while the host's is not, the numbers'
+// neither count nor probe:
+//
+//	             ┌─ 5 upstream failures in a row; a fifth of at least 50 calls in 10 s;
+//	             │  of a number 5 throttles in a row; of the host by most of the nodes
+//	closed ──────┴───────────────────────────────────────────────► open ◄──────────────┐
+//	  ▲                                                             │ timeout over     │ failed: twice the timeout
+//	  │ r/16, r/4, r, each by calls that go well                    ▼ and a row is due │ nothing learned: the same
+//	  └───────────────────── the probe is answered ───────────── half-open ────────────┘
+//	                                                              │    ▲ permit run out:
+//	forced, from any state: open or closed for a time;            └────┘ its prober is dead
+//	a force open that is over is an open one past its timeout
+//
+// A lane that has failed enough stops by itself and waits for Postgres's verdict:
+//
+//	closed ─ own count reached ─► tripped, reported at once ─ told ─► open | closed
+//
 // A campaign (its moves belong to others; a lane claims from running ones only,
 // and acknowledges the two that end in -ing):
 //
@@ -126,10 +144,16 @@
 // is too few for slow calls (the rate is missed) and too many for fast ones
 // (every idle sender is a row claimed early).
 //
-// We rest a number after five answers in a row that tell of the platform's
-// trouble, and let a retry meanwhile spend nothing, because an outage says
-// nothing about a message: without it 40 s of one used up most of a campaign's
-// attempts.
+// We let a failure spend an attempt only when it stands alone, because an outage
+// says nothing about a message: 40 s of one used up most of a campaign's attempts.
+//
+// We let the host's breaker trip by most of the nodes' votes, not by the fleet's
+// sum, because a sick node with many numbers fails more calls than all the others
+// make; and we take a node's vote from its latest report, because in the first
+// second of an outage the calls of the last five seconds still look well.
+//
+// We start at 3 s and double, because whoever is away is not known to come back:
+// that is 5 s too late for an outage of 40 s, and never later than it lasted.
 //
 // We learn a number's pace from its throttles, one lesson a pause, and store the
 // lesson and its time instead of the pace: the way back is a function of them, so

@@ -21,7 +21,10 @@ type memory struct {
 	claims    map[memClaim]*memBatch
 	grants    int
 	nodes     map[string]time.Time // when each was last seen
-	cluster   string               // which database this is
+	breakers  map[string]*memBreaker
+	reports   []memReport
+	moves     []memMove
+	cluster   string // which database this is
 
 	restraints []Restraint
 	workReads  int
@@ -98,10 +101,12 @@ func newMemory(latency time.Duration, numbers ...Number) *memory {
 		latency: latency, numbers: make(map[string]*memNumber),
 		campaigns: make(map[int64]*memCampaign), claims: make(map[memClaim]*memBatch),
 		nodes: make(map[string]time.Time), cluster: "1.1",
+		breakers: map[string]*memBreaker{HostScope: {}},
 	}
 	for _, n := range numbers {
 		n.Enabled = true
 		m.numbers[n.ID] = &memNumber{Number: n}
+		m.breakers[NumberScope(n.ID)] = &memBreaker{}
 	}
 	return m
 }

@@ -17,7 +17,6 @@ type guard struct {
 	mu       sync.Mutex
 	strikes  int       // throttles in a row; one pause counts once
 	rested   time.Time // end of the last pause: only a call begun after it is news
-	troubles int       // answers in a row that tell of platform trouble
 	tempo    tempo
 	suspects map[int64]int
 	stopped  map[int64]int64 // campaign → last claim batch that the stop covers
@@ -116,30 +115,9 @@ func (g *guard) accepted(campaign int64, begun, now time.Time) {
 	defer g.mu.Unlock()
 	g.tempo.accept(now)
 	delete(g.suspects, campaign)
-	g.troubles = 0
 	if !begun.Before(g.rested) {
 		g.strikes = 0
 	}
-}
-
-// troubled counts an answer that tells of platform trouble. Several in a row
-// with no acceptance between rest the lane, longer each time, and while that
-// lasts (down) a retry spends no attempt: the platform's trouble says nothing
-// about the message, and an outage must not use up anybody's attempts. d is how
-// long to rest, 0 when nothing is new: calls begun before a rest are of the same
-// storm.
-func (g *guard) troubled(begun, now time.Time, u float64) (d time.Duration, down bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !begun.Before(g.rested) {
-		g.troubles++
-		if g.troubles >= g.policy.Troubles {
-			g.strikes++
-			d = g.policy.pause(g.strikes, g.policy.PauseBase, u)
-			g.rested = now.Add(d)
-		}
-	}
-	return d, g.troubles >= g.policy.Troubles
 }
 
 // throttled says how long to pause for a throttle (order: fleet-wide) or for a

@@ -201,7 +201,7 @@ func TestUnsentCallsSlowTheLane(t *testing.T) {
 		down := true
 		api.answer = func(_ int, m Message) Answer {
 			if down {
-				return Answer{Action: Release, Title: "no such host"}
+				return Answer{Action: Release, Local: true, Title: "no such host"}
 			}
 			return accept(m)
 		}

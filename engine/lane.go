@@ -21,13 +21,14 @@ type lane struct {
 
 	bucket *bucket
 	guard  *guard
+	fuse   *fuse
 	hand   *hand
 	writer *writer
 	calls  sample // durations of calls
 
 	demand  chan struct{} // a sender is free; capacity: the most senders there can be
 	work    chan *row     // unbuffered, to a free sender; nil sends it home
-	wake    chan struct{} // capacity 1: the claimer has a restraint to write
+	wake    chan struct{} // capacity 1: the claimer has a restraint to write, or a breaker has moved
 	senders sync.WaitGroup
 
 	idle atomic.Bool // no running campaign, nothing outstanding
@@ -39,12 +40,14 @@ func newLane(o Options, lease LeaseID, t *trust, m *laneMetrics) *lane {
 		log:    o.Logger.With("number", lease.Number),
 		bucket: newBucket(0, 1, time.Now()),
 		guard:  newGuard(o.Policy, lease.Number),
+		fuse:   newFuse(o.Breaker, lease),
 		hand:   newHand(),
 		demand: make(chan struct{}, o.MaxSenders),
 		work:   make(chan *row),
 		wake:   make(chan struct{}, 1),
 	}
 	l.writer = newWriter(l)
+	l.fuse.changed = l.refuse
 	return l
 }
 
@@ -113,14 +116,14 @@ func (l *lane) message(r *row) Message {
 	return Message{
 		Number: l.lease.Number, Recipient: r.ID, Claim: r.Claim,
 		To: r.Phone, Template: r.template, Values: r.Values,
-		Fence: func() error { return l.gate(r.by) },
+		Fence: func() error { return l.gate(r) },
 	}
 }
 
 // gate is the one check of whether this lane may still send a row: its lease
-// is trusted and its claim is fresh.
-func (l *lane) gate(by instant) error {
-	if now := clocks(); !l.trust.holds(now) || !now.before(by) {
+// is trusted, its claim is fresh, and its breakers let it through.
+func (l *lane) gate(r *row) error {
+	if now := clocks(); !l.trust.holds(now) || !now.before(r.by) || !l.fuse.allows(r.permit) {
 		return errFenced
 	}
 	return nil
@@ -128,7 +131,7 @@ func (l *lane) gate(by instant) error {
 
 // begin makes the row its sender's own, unless it may no longer be sent.
 func (l *lane) begin(r *row) bool {
-	return l.gate(r.by) == nil && l.guard.allows(r) && l.hand.begin(r)
+	return l.gate(r) == nil && l.guard.allows(r) && l.hand.begin(r)
 }
 
 // returnRow gives a row back unsent, unless someone else has.
@@ -147,7 +150,17 @@ func (l *lane) drop(match func(*row) bool) {
 	}
 }
 
+// refuse gives back what the breakers do not let through any more, and has the
+// claimer look at them.
+func (l *lane) refuse() {
+	l.drop(func(r *row) bool { return !l.fuse.allows(r.permit) })
+	signal(l.wake)
+}
+
 func (l *lane) settle(r *row, a Answer) {
+	if r.permit != nil {
+		l.fuse.probed(r.permit, a.probeEnd())
+	}
 	res := l.opts.Policy.Settle(r.Recipient, r.retry, a, rand.Float64())
 	res.Seq = r.seq
 	l.writer.add(res)
@@ -157,17 +170,18 @@ func (l *lane) settle(r *row, a Answer) {
 // to be settled: the only feedback in memory is a pause of this lane's own
 // bucket and what its guard remembers.
 func (l *lane) react(r *row, begun time.Time, a Answer) Answer {
+	alone := l.fuse.count(a, begun, time.Now())
 	switch a.Action {
-	case Reschedule, Reconcile:
-		if a.tellsOfTrouble() {
-			return l.wait(r, begun, a)
+	case Reschedule:
+		if a.verdict() == saysDown && !alone {
+			a.Throttled = true // an outage says nothing about a message: it spends no attempt
 		}
 	case Accept:
 		l.guard.accepted(r.Campaign, begun, time.Now())
 	case Pause, Release:
 		// A call that never left this machine is no throttle, but to claim the
 		// row again at once, for ever, would be a loop at full rate.
-		if a.Action == Pause || l.gate(r.by) == nil {
+		if a.Action == Pause || a.Local {
 			l.rest(r, begun, a)
 		}
 	case Fail:
@@ -186,19 +200,6 @@ func (l *lane) react(r *row, begun time.Time, a Answer) Answer {
 	return a
 }
 
-// wait rests the lane while the platform is in trouble.
-func (l *lane) wait(r *row, begun time.Time, a Answer) Answer {
-	d, down := l.guard.troubled(begun, time.Now(), rand.Float64())
-	if d > 0 {
-		l.bucket.pause(time.Now(), d)
-		l.log.Warn("platform is in trouble; the number rests", "for", d, "code", a.Code, "title", a.Title, "campaign", r.Campaign)
-	}
-	if down && a.Action == Reschedule {
-		a.Throttled = true // spends no attempt
-	}
-	return a
-}
-
 // rest pauses the bucket, and slows it to what the pause has taught.
 func (l *lane) rest(r *row, begun time.Time, a Answer) {
 	now := time.Now()
@@ -207,10 +208,18 @@ func (l *lane) rest(r *row, begun time.Time, a Answer) {
 		return
 	}
 	l.bucket.pause(now, d)
-	rate, burst := l.guard.pace(now)
-	l.bucket.set(rate, burst, now)
+	rate := l.fit(now)
 	l.log.Warn("number pauses", "for", d, "then", rate, "action", a.Action.String(), "code", a.Code, "title", a.Title, "campaign", r.Campaign)
 	signal(l.wake)
+}
+
+// fit brings the bucket to the pace that holds now: what is configured, what
+// throttles have taught, and the way back from an opening.
+func (l *lane) fit(now time.Time) (rate float64) {
+	rate, burst := l.guard.pace(now)
+	rate = l.fuse.pace(rate)
+	l.bucket.set(rate, max(1, min(burst, int(rate/20))), now)
+	return rate
 }
 
 // stop gives back what the stop covers and has the claimer write it.

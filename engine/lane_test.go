@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,11 +34,18 @@ func startLane(t *testing.T, store *memory, api *ledger) *rig {
 	own := &trust{}
 	own.extend(clocks(), o.TTL-o.Margin)
 	r.lane = newLane(o, grant.Lease, own, testMetrics())
+	board := newBoard(o)
+	board.join(r.lane.fuse)
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
 	go func() {
 		defer close(r.ended)
+		reporting, stop := context.WithCancel(context.WithoutCancel(ctx))
+		var reports sync.WaitGroup
+		reports.Go(func() { board.run(reporting) })
 		r.lane.run(ctx)
+		stop()
+		reports.Wait()
 	}()
 	return r
 }

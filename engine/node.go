@@ -15,6 +15,7 @@ type Node struct {
 	opts    Options
 	metrics *metrics
 	log     *slog.Logger
+	board   *board
 	watches map[string]watch // touched only by Run's goroutine
 	lanes   sync.WaitGroup
 	left    chan struct{} // closed once the fleet has been told that this node leaves
@@ -51,7 +52,7 @@ func NewNode(o Options) (*Node, error) {
 		return nil, err
 	}
 	return &Node{
-		opts: o, metrics: m, log: o.Logger,
+		opts: o, metrics: m, log: o.Logger, board: newBoard(o),
 		watches: make(map[string]watch), held: make(map[string]*holding), left: make(chan struct{}),
 	}, nil
 }
@@ -66,6 +67,7 @@ func (n *Node) Run(ctx context.Context) error {
 	defer stop()
 	var beats sync.WaitGroup
 	beats.Go(func() { n.beat(beating, ctx.Done()) })
+	beats.Go(func() { n.board.run(beating) })
 
 	for ctx.Err() == nil {
 		n.look(ctx)
@@ -181,6 +183,8 @@ func (n *Node) own(ctx context.Context, h *holding, ready time.Duration) {
 
 func (n *Node) runLane(ctx context.Context, h *holding, m *laneMetrics) {
 	l := newLane(n.opts, h.lease, &h.trust, m)
+	n.board.join(l.fuse)
+	defer n.board.leave(l.fuse)
 	n.mu.Lock()
 	h.lane = l
 	n.mu.Unlock()

@@ -18,6 +18,7 @@ type Options struct {
 	ID     string // names this process in leases; unique in the fleet
 
 	Policy     Policy
+	Breaker    BreakerPolicy
 	MaxSenders int // per number, however slow the calls are; default 2 000
 
 	TTL         time.Duration // how long a lease lives without a heartbeat; default 10 s
@@ -30,6 +31,10 @@ type Options struct {
 	Quarantine   time.Duration
 	Poll         time.Duration // between looks for numbers without an owner, ± 20 %; default 750 ms: a clean handover takes under 1 s
 	FlushTimeout time.Duration // of the last flush of a lane that ends; default 30 s
+	// Reach is how long a call that has begun may still reach the platform:
+	// the sender's timeout and its sockets' TCP_USER_TIMEOUT; default 15 s. A
+	// probe that has not come back is given up for dead only after that.
+	Reach time.Duration
 
 	Registry prometheus.Registerer // default: nowhere
 	Logger   *slog.Logger          // default: nowhere
@@ -41,6 +46,7 @@ const DefaultQuarantine = 4 * time.Second
 
 func (o Options) withDefaults() Options {
 	o.Policy = o.Policy.WithDefaults()
+	o.Breaker = o.Breaker.WithDefaults()
 	o.MaxSenders = cmp.Or(o.MaxSenders, 2000)
 	o.TTL = cmp.Or(o.TTL, 10*time.Second)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 2*time.Second)
@@ -49,6 +55,7 @@ func (o Options) withDefaults() Options {
 	o.Quarantine = cmp.Or(o.Quarantine, DefaultQuarantine)
 	o.Poll = cmp.Or(o.Poll, 750*time.Millisecond)
 	o.FlushTimeout = cmp.Or(o.FlushTimeout, 30*time.Second)
+	o.Reach = cmp.Or(o.Reach, 15*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
@@ -73,6 +80,7 @@ func (o Options) validate() error {
 		{"quarantine", o.Quarantine},
 		{"poll", o.Poll},
 		{"flush timeout", o.FlushTimeout},
+		{"reach", o.Reach},
 	} {
 		if d.d < 0 {
 			return fmt.Errorf("%s %v is negative", d.name, d.d)

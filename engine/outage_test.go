@@ -7,8 +7,8 @@ import (
 )
 
 // TestAnOutageUsesUpNobody: for two minutes the platform answers every call
-// with its own trouble. The number rests, longer each time, so that few calls
-// are spent on it; nobody's attempts are used up, and afterwards all is sent.
+// with its own trouble. The breaker lets a probe through now and then, and
+// nothing else; nobody's attempts are used up, and afterwards all is sent.
 func TestAnOutageUsesUpNobody(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]Answer{
@@ -36,7 +36,7 @@ func TestAnOutageUsesUpNobody(t *testing.T) {
 				time.Sleep(6 * time.Minute)
 				r.finish()
 				got := store.counts(1)
-				if failed > 400 {
+				if failed > 40 {
 					t.Errorf("%d calls were spent on an outage of 12 000", failed)
 				}
 				if got[Dead] > 0 || got[Accepted]+got[Unknown] != people {
@@ -47,26 +47,5 @@ func TestAnOutageUsesUpNobody(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestTroubleOfOneMessageIsNoOutage: answers about their own message rest
-// nothing, however many there are, and few of the platform's neither.
-func TestTroubleOfOneMessageIsNoOutage(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	g := newGuard(Policy{}, testNumber)
-	for range 100 {
-		if (Answer{Action: Reschedule, Scope: ScopePair}).tellsOfTrouble() {
-			t.Fatal("a pair's limit was taken for the platform's trouble")
-		}
-	}
-	for i := range 20 {
-		if d, down := g.troubled(now, now, 0.5); d > 0 || down {
-			t.Fatalf("answer %d rested the number, with an acceptance after every fourth", i)
-		}
-		if i%4 == 3 {
-			g.accepted(1, now, now)
-		}
 	}
 }

@@ -36,7 +36,6 @@ type Policy struct {
 	PauseBase time.Duration // window of a number's first pause for a throttle; doubles while throttles go on; default 1 s
 	PauseCap  time.Duration // largest window of a pause; default 1 min
 	Suspects  int           // this many Suspect failures in a row stop a campaign; default 5
-	Troubles  int           // this many answers in a row that tell of platform trouble rest the number; default 5
 }
 
 // WithDefaults is the policy as it acts: every zero field has its default.
@@ -47,7 +46,6 @@ func (p Policy) WithDefaults() Policy {
 		PauseBase: cmp.Or(p.PauseBase, time.Second),
 		PauseCap:  cmp.Or(p.PauseCap, time.Minute),
 		Suspects:  cmp.Or(p.Suspects, 5),
-		Troubles:  cmp.Or(p.Troubles, 5),
 	}
 }
 

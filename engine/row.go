@@ -21,6 +21,7 @@ type row struct {
 	Recipient
 	seq      int64   // its claim batch
 	by       instant // claim sent + T_claim: its call must be written before this
+	permit   *permit // it is the probe of a breaker; nil: an ordinary row
 	template *Template
 	retry    Retry
 	state    atomic.Uint32

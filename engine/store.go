@@ -194,6 +194,17 @@ type Store interface {
 	// comes too late changes nothing and is no error. When it was the last that
 	// was waited for, the campaign is paused, or its cancel confirmed.
 	Acknowledge(ctx context.Context, a Ack) error
+	// ReportBreakers adds what a node's calls came to, moves the breakers that
+	// it trips, and says how the host's and the tallied scopes' stand.
+	ReportBreakers(ctx context.Context, r Report) ([]Breaker, error)
+	// Breakers says how the host's and these scopes' breakers stand.
+	Breakers(ctx context.Context, scopes []string) ([]Breaker, error)
+	// TakePermit takes the one probe of a scope, if it can be had now and the
+	// lane has something due: the token for a claim of one row. "" is no.
+	TakePermit(ctx context.Context, ask PermitAsk) (token string, err error)
+	// SettleProbe moves a breaker by what its probe came to. The word of a
+	// permit that has run out changes nothing.
+	SettleProbe(ctx context.Context, p Probed) error
 	// Restrain pauses or stops a number or a campaign.
 	Restrain(ctx context.Context, r Restraint) error
 }

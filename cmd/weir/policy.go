@@ -83,6 +83,7 @@ func policyOf(c store.Campaign, p engine.Policy, window time.Duration) policyVie
 // answersOf says what every action does, in the order in which an operator
 // meets them.
 func answersOf(p engine.Policy) []answerView {
+	b := engine.BreakerPolicy{}.WithDefaults()
 	return []answerView{
 		{"accepted", "the recipient is accepted, or held while Meta assesses the template's quality; status webhooks move it on"},
 		{"throttled", fmt.Sprintf("the number (its account, its app) pauses for up to %v, doubling to %v while it goes on; the recipient goes back, nothing is spent", p.PauseBase, p.PauseCap)},
@@ -92,7 +93,7 @@ func answersOf(p engine.Policy) []answerView {
 		{"number cannot send", "the number (its account, its app) stops until you mend it and enable it again; nothing is spent"},
 		{"no answer", "unknown: a call was made and nobody knows what came of it; never sent again blindly"},
 		{"no call made", "the recipient goes back as if nothing had been tried"},
-		{"platform in trouble", fmt.Sprintf("after %d such answers in a row the number rests, longer each time up to %v; retries meanwhile spend nothing", p.Troubles, p.PauseCap)},
+		{"platform in trouble", fmt.Sprintf("after %d such answers in a row the breaker opens: nothing goes out but one probe after %v, then after twice as long each time, up to %v; nothing is spent meanwhile", b.Failures, b.Base, b.Cap)},
 	}
 }
 

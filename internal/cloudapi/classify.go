@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirhq/weir/engine"
@@ -138,11 +139,25 @@ func wordless(status int, header http.Header) engine.Answer {
 		// and says the request belongs elsewhere: a matter of configuration.
 		return engine.Answer{
 			Action: engine.StopNumber, Scope: engine.ScopeApp,
-			Title: "the API's address answers with a redirect: check the Graph URL and the proxy",
+			Title: "the API's address answers with a redirect: check the Graph URL and the proxy", Local: true,
 		}
 	default:
-		return reconcile("HTTP " + strconv.Itoa(status) + " without a readable answer")
+		a := reconcile("HTTP " + strconv.Itoa(status) + " without a readable answer")
+		a.Local = status >= 500 && fromProxy(header)
+		return a
 	}
+}
+
+// fromProxy reports whether an answer was made on the way: a proxy has signed it
+// (Via) and Meta, whose answers all carry X-Fb-… headers, has not. What came of
+// the request is unknown all the same.
+func fromProxy(header http.Header) bool {
+	for name := range header {
+		if strings.HasPrefix(name, "X-Fb-") {
+			return false
+		}
+	}
+	return header.Get("Via") != ""
 }
 
 func isSuccess(status int) bool { return status >= 200 && status < 300 }

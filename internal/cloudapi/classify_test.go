@@ -81,7 +81,7 @@ func said(a engine.Answer) string {
 	if a.After != 0 {
 		s += " after=" + a.After.String()
 	}
-	return s + flags("throttled", a.Throttled, "suspect", a.Suspect)
+	return s + flags("throttled", a.Throttled, "suspect", a.Suspect, "local", a.Local)
 }
 
 func flags(pairs ...any) (s string) {

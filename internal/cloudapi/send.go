@@ -14,9 +14,8 @@ import (
 var _ engine.Sender = (*Client)(nil)
 
 // Send makes one call: at most one request on the wire, at most Timeout long.
-// Release means that no byte of it was written, with ScopeApp when this node
-// could not reach the platform and ScopeRecipient when it was not allowed to
-// try. Reconcile means that it was written, even in part, and that no answer
+// Release means that no byte of it was written: Local when this node could not
+// reach the platform, else it was not allowed to try. Reconcile means that it was written, even in part, and that no answer
 // could be read. Fail is always the platform's word: a message that cannot be
 // written stops its campaign instead.
 func (c *Client) Send(ctx context.Context, m engine.Message) engine.Answer {
@@ -165,7 +164,7 @@ func (f *flight) unanswered(err error) engine.Answer {
 		return release("the call was canceled before it was written")
 	default:
 		a := release("nothing was sent: " + cause(err))
-		a.Scope = engine.ScopeApp
+		a.Local = true
 		return a
 	}
 }
@@ -177,7 +176,7 @@ func release(title string) engine.Answer {
 }
 
 func unsendable(title string) *engine.Answer {
-	return &engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeCampaign, Title: title}
+	return &engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeCampaign, Title: title, Local: true}
 }
 
 func reconcile(title string) engine.Answer {
@@ -186,10 +185,10 @@ func reconcile(title string) engine.Answer {
 
 func tokenless(err error) engine.Answer {
 	if errors.Is(err, ErrNoToken) {
-		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeNumber, Title: "access token is missing or malformed"}
+		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeNumber, Title: "access token is missing or malformed", Local: true}
 	}
 	a := release("nothing was sent: the access token could not be read")
-	a.Scope = engine.ScopeApp
+	a.Local = true
 	return a
 }
 

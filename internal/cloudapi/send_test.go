@@ -65,6 +65,7 @@ type withoutACall struct {
 	cancel  bool
 	want    engine.Action
 	scope   engine.Scope
+	local   bool // it says nothing of the platform
 }
 
 func TestSendWithoutACall(t *testing.T) {
@@ -75,10 +76,10 @@ func TestSendWithoutACall(t *testing.T) {
 		"fence closed":     {message: func(m *engine.Message) { m.Fence = closed }, want: engine.Release},
 		"already canceled": {cancel: true, want: engine.Release},
 		// Never Fail: "failed" is the platform's word, and it has said nothing.
-		"phone without +":   {message: phone("5511987654321"), want: engine.StopCampaign, scope: engine.ScopeCampaign},
-		"no phone":          {message: phone(""), want: engine.StopCampaign, scope: engine.ScopeCampaign},
-		"plus alone":        {message: phone("+"), want: engine.StopCampaign, scope: engine.ScopeCampaign},
-		"unwritable target": {message: func(m *engine.Message) { m.Template.Params[0].Target = "body.7" }, want: engine.StopCampaign, scope: engine.ScopeCampaign},
+		"phone without +":   {message: phone("5511987654321"), want: engine.StopCampaign, scope: engine.ScopeCampaign, local: true},
+		"no phone":          {message: phone(""), want: engine.StopCampaign, scope: engine.ScopeCampaign, local: true},
+		"plus alone":        {message: phone("+"), want: engine.StopCampaign, scope: engine.ScopeCampaign, local: true},
+		"unwritable target": {message: func(m *engine.Message) { m.Template.Params[0].Target = "body.7" }, want: engine.StopCampaign, scope: engine.ScopeCampaign, local: true},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); tc.run(t) })
 	}
@@ -95,11 +96,11 @@ func TestSendWithoutAToken(t *testing.T) {
 		"none":              {err: ErrNoToken, want: engine.StopNumber, scope: engine.ScopeNumber},
 		"with a line break": {token: testToken + "\n", want: engine.StopNumber, scope: engine.ScopeNumber},
 		"empty":             {want: engine.StopNumber, scope: engine.ScopeNumber},
-		"unreadable":        {err: errors.New("disk " + testPhone), want: engine.Release, scope: engine.ScopeApp},
+		"unreadable":        {err: errors.New("disk " + testPhone), want: engine.Release},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withoutACall{want: tc.want, scope: tc.scope, options: func(o *Options) {
+			withoutACall{want: tc.want, scope: tc.scope, local: true, options: func(o *Options) {
 				o.Token = func(context.Context, string) (string, error) { return tc.token, tc.err }
 			}}.run(t)
 		})
@@ -120,8 +121,8 @@ func (tc withoutACall) run(t *testing.T) {
 		cancel()
 	}
 	a := c.Send(ctx, m)
-	if a.Action != tc.want || a.Scope != tc.scope {
-		t.Errorf("got %v %v %q, want %v %v", a.Action, a.Scope, a.Title, tc.want, tc.scope)
+	if a.Action != tc.want || a.Scope != tc.scope || a.Local != tc.local {
+		t.Errorf("got %v %v local %v %q, want %v %v", a.Action, a.Scope, a.Local, a.Title, tc.want, tc.scope)
 	}
 	noSecrets(t, a.Title)
 }

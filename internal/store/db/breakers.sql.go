@@ -213,7 +213,7 @@ func (q *Queries) LockBreakers(ctx context.Context, db DBTX, scopes []string) er
 
 const readBreakers = `-- name: ReadBreakers :many
 SELECT b.scope, b.state, (b.epoch::text || '.' || b.seq)::text AS mark,
-    extract(epoch FROM now() - b.since)::double precision AS age_seconds,
+    (CASE WHEN b.seq > 0 THEN greatest(extract(epoch FROM clock_timestamp() - b.since), 0) ELSE 0 END)::double precision AS age_seconds,
     coalesce(extract(epoch FROM CASE WHEN b.state = 'half_open' THEN b.probe_until
         ELSE greatest(b.open_until, b.forced_until) END - now()), 0)::double precision AS wait_seconds,
     (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced
@@ -315,7 +315,7 @@ WITH host AS MATERIALIZED (
 )
 SELECT b.scope, coalesce(m.state, b.state)::text AS state,
     (coalesce(m.epoch, b.epoch)::text || '.' || coalesce(m.seq, b.seq))::text AS mark,
-    extract(epoch FROM now() - coalesce(m.since, b.since))::double precision AS age_seconds,
+    (CASE WHEN coalesce(m.seq, b.seq) > 0 THEN greatest(extract(epoch FROM clock_timestamp() - coalesce(m.since, b.since)), 0) ELSE 0 END)::double precision AS age_seconds,
     coalesce(extract(epoch FROM CASE WHEN b.state = 'half_open' THEN b.probe_until
         ELSE greatest(coalesce(m.open_until, b.open_until), b.forced_until) END - now()), 0)::double precision AS wait_seconds,
     (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced
