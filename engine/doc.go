@@ -55,6 +55,12 @@
 // A lane whose lease is another's writes nothing from the instant it is told,
 // waits for the answers it is owed, records them, and releases nothing.
 //
+// A fleet has no head. Every node counts the living nodes and the numbers that
+// need an owner at each look, and decides for itself (spread): a
+// number without an owner goes to whichever node holds least, one that is left
+// lying is taken by anybody within 900 ms, and a node above its share gives one
+// number at a time, by draining and releasing it.
+//
 // A claim batch (seq), so that a dead owner's rows can be found:
 //
 //	asked ─ rows ─► open ─ last result recorded ─► done, forgotten in the same write
@@ -172,6 +178,10 @@
 //
 // We let the writer's queue grow and bound the claims instead, because a sender
 // that blocks on a full queue holds a token's place and a drain could deadlock.
+//
+// We give numbers up only while all have an owner, and count no more on a node
+// that lets one pass (for 10 s at first, then longer), because a node that lives
+// and takes nothing would have the others give and take for ever.
 //
 // We give one lane one writer, because two would write the results of one claim
 // batch in two orders, and neither would know which was last.

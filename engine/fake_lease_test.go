@@ -84,7 +84,7 @@ func (m *memory) Release(ctx context.Context, id LeaseID) error {
 		return err
 	}
 	if n := m.numbers[id.Number]; n.lease == id {
-		n.released = true
+		n.released, n.expires = true, time.Now()
 	}
 	return m.end("release", id)
 }

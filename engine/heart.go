@@ -48,6 +48,7 @@ func (n *Node) renew(ctx context.Context, leaving bool) {
 	call, cancel := context.WithTimeout(ctx, n.opts.CallTimeout)
 	defer cancel()
 	pulse, err := n.opts.Store.Heartbeat(call, Beat{Node: n.opts.ID, TTL: n.opts.TTL, Leases: leases, Leaving: leaving})
+	observe(n.stats.beat, sent.wall)
 	if err != nil {
 		if ctx.Err() == nil {
 			n.log.Warn("heartbeat failed; sending goes on while the leases are trusted", "leases", len(leases), "err", err)

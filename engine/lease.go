@@ -10,6 +10,7 @@ import (
 var (
 	errLeaseLost = errors.New("lease lost")
 	errIdle      = errors.New("number needs no owner")
+	errShare     = errors.New("number is another node's to own")
 	errFenced    = errors.New("this lane may no longer send")
 )
 
@@ -67,17 +68,30 @@ func (t *trust) since() time.Time {
 // expired is believed dead only if it has also stood still for a whole TTL on
 // our own clock. A database whose clock jumps at a fail-over hands over nothing.
 type watch struct {
-	seen  Candidate
-	since time.Time
-	told  bool // an operator has been told of this silence
+	seen   Candidate
+	at     time.Time // of the last look at it
+	since  time.Time // it has stood still
+	opened time.Time // it may be bid for; zero = it may not
+	to     string    // the node that it was left to at the last look; "" = none
+	told   bool      // an operator has been told of this silence
 }
 
 // observed returns the watch after another look.
-func (w watch) observed(c Candidate, now time.Time) watch {
+func (w watch) observed(c Candidate, now time.Time, ttl time.Duration) watch {
 	if w.since.IsZero() || w.seen.LeaseID != c.LeaseID || w.seen.Beats != c.Beats {
 		w.since, w.told = now, false
 	}
-	w.seen = c
+	before := w.at
+	w.seen, w.at = c, now
+	switch {
+	case !w.biddable(now, ttl):
+		w.opened, w.to = time.Time{}, ""
+	case !w.opened.IsZero(): // as before
+	case c.Free && !before.IsZero():
+		w.opened = later(before, now.Add(-c.Expired)) // when it was released
+	default:
+		w.opened = now
+	}
 	return w
 }
 
@@ -85,6 +99,9 @@ func (w watch) observed(c Candidate, now time.Time) watch {
 func (w watch) biddable(now time.Time, ttl time.Duration) bool {
 	return w.seen.Free || (w.seen.Expired > 0 && now.Sub(w.since) >= ttl)
 }
+
+// round is how many turns have gone by since the number could be asked for.
+func (w watch) round(now time.Time, turn time.Duration) int { return int(now.Sub(w.opened) / turn) }
 
 // silent reports whether the holder is probably dead: its lease has run out, or
 // it has missed a heartbeat while we watched. beat is the longest that a living

@@ -13,10 +13,12 @@ import (
 // of nodes on one database are a fleet. Run it once.
 type Node struct {
 	opts    Options
-	metrics *metrics
+	metrics *metrics // by number
+	stats   *nodeMetrics
 	log     *slog.Logger
 	board   *board
-	watches map[string]watch // touched only by Run's goroutine
+	watches map[string]watch // by number; touched only by Run's goroutine, as shy
+	shy     shy
 	lanes   sync.WaitGroup
 	left    chan struct{} // closed once the fleet has been told that this node leaves
 
@@ -27,18 +29,26 @@ type Node struct {
 
 // holding is a lease of this node's.
 type holding struct {
-	lease LeaseID
-	trust trust
-	end   context.CancelCauseFunc // ends the lane
-	lane  *lane                   // nil until it runs; guarded by Node.mu
+	lease  LeaseID
+	trust  trust
+	end    context.CancelCauseFunc // ends the lane
+	lane   *lane                   // nil until it runs; guarded by Node.mu
+	ending bool                    // it only drains; guarded by Node.mu
+}
+
+// stop ends the lane, which releases the lease once it has drained. Node.mu is
+// held.
+func (h *holding) stop(why error) {
+	h.ending = true
+	h.end(why)
 }
 
 // lose ends the lane of a lease that is another's, at once: not even a call
 // that is being dialed may be written. What was written is still waited for,
-// and its answer recorded.
+// and its answer recorded. Node.mu is held.
 func (h *holding) lose() {
 	h.trust.revoke()
-	h.end(errLeaseLost)
+	h.stop(errLeaseLost)
 }
 
 // NewNode checks the options; its error says which ones do not fit together.
@@ -51,9 +61,13 @@ func NewNode(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	stats, err := newNodeMetrics(o.Registry)
+	if err != nil {
+		return nil, err
+	}
 	return &Node{
-		opts: o, metrics: m, log: o.Logger, board: newBoard(o),
-		watches: make(map[string]watch), held: make(map[string]*holding), left: make(chan struct{}),
+		opts: o, metrics: m, stats: stats, log: o.Logger, board: newBoard(o),
+		watches: make(map[string]watch), shy: make(shy), held: make(map[string]*holding), left: make(chan struct{}),
 	}, nil
 }
 
@@ -70,63 +84,13 @@ func (n *Node) Run(ctx context.Context) error {
 	beats.Go(func() { n.board.run(beating) })
 
 	for ctx.Err() == nil {
-		n.look(ctx)
-		pause(ctx, jittered(n.opts.Poll))
+		pause(ctx, n.look(ctx))
 	}
 	<-n.left
 	n.lanes.Wait()
 	stop()
 	beats.Wait()
 	return nil
-}
-
-// look reads which numbers need an owner, bids for those that have none, and
-// ends the lanes of those that need none.
-func (n *Node) look(ctx context.Context) {
-	call, cancel := context.WithTimeout(ctx, n.opts.CallTimeout)
-	defer cancel()
-	census, err := n.opts.Store.Census(call, n.opts.TTL)
-	if err != nil {
-		if ctx.Err() == nil {
-			n.log.Warn("numbers without an owner not read; trying again", "err", err)
-		}
-		return
-	}
-	now := time.Now()
-	watches := make(map[string]watch, len(census.Candidates))
-	for _, c := range census.Candidates {
-		w := n.watches[c.Number].observed(c, now)
-		switch {
-		case n.holds(c.Number):
-		case w.biddable(now, n.opts.TTL):
-			n.acquire(ctx, w.seen)
-		case !w.told && w.silent(now, n.opts.Heartbeat+n.opts.CallTimeout):
-			w.told = true
-			n.log.Info("number is leased to a node that is silent; if that one is dead, this one takes over after the quarantine",
-				"number", c.Number, "holder", c.Holder, "lease", c.LeaseID,
-				"wait", (w.remaining(now, n.opts.TTL) + n.opts.Quarantine).Round(time.Second))
-		}
-		watches[c.Number] = w
-	}
-	n.watches = watches
-	n.retire(watches)
-}
-
-func (n *Node) holds(number string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.held[number] != nil
-}
-
-// retire ends the lanes of numbers that need no owner.
-func (n *Node) retire(needed map[string]watch) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for number, h := range n.held {
-		if _, ok := needed[number]; !ok && h.lane != nil && h.lane.idle.Load() {
-			h.end(errIdle)
-		}
-	}
 }
 
 // acquire bids for a number and, if it is granted, starts its lane.
@@ -170,7 +134,7 @@ func (n *Node) own(ctx context.Context, h *holding, ready time.Duration) {
 	why := context.Cause(ctx)
 	log.Info("lane ended", "err", why)
 	if !errors.Is(why, errLeaseLost) {
-		if !errors.Is(why, errIdle) {
+		if !errors.Is(why, errIdle) && !errors.Is(why, errShare) {
 			<-n.left // or others would count this node when they share its numbers out
 		}
 		n.release(h.lease, log)
@@ -201,6 +165,7 @@ func (n *Node) reclaim(ctx context.Context, lease LeaseID, log *slog.Logger) boo
 		rows, err := n.opts.Store.Reclaim(call, lease)
 		cancel()
 		if err == nil {
+			n.stats.reclaimed.Add(float64(rows))
 			if rows > 0 {
 				log.Warn("rows of a dead owner are unknown now", "rows", rows)
 			}

@@ -46,6 +46,20 @@ func (v *view) Census(ctx context.Context, ttl time.Duration) (Census, error) {
 	return v.memory.Census(ctx, ttl)
 }
 
+func (v *view) Acquire(ctx context.Context, bid Bid) (Grant, error) {
+	if err := v.reach(ctx, false); err != nil {
+		return Grant{}, err
+	}
+	return v.memory.Acquire(ctx, bid)
+}
+
+func (v *view) Release(ctx context.Context, id LeaseID) error {
+	if err := v.reach(ctx, false); err != nil {
+		return err
+	}
+	return v.memory.Release(ctx, id)
+}
+
 func (v *view) Heartbeat(ctx context.Context, beat Beat) (Pulse, error) {
 	if err := v.reach(ctx, true); err != nil {
 		return Pulse{}, err

@@ -29,7 +29,7 @@ type Options struct {
 	// DefaultQuarantine. It must cover what the kernel may still deliver for a dead owner:
 	// the send sockets' TCP_USER_TIMEOUT (3 s) and 1 s.
 	Quarantine   time.Duration
-	Poll         time.Duration // between looks for numbers without an owner, ± 20 %; default 750 ms: a clean handover takes under 1 s
+	Poll         time.Duration // between looks for numbers without an owner, ± 20 %; default 300 ms: three times as long as a free number may be left to others, 900 ms
 	FlushTimeout time.Duration // of the last flush of a lane that ends; default 30 s
 	// Reach is how long a call that has begun may still reach the platform:
 	// the sender's timeout and its sockets' TCP_USER_TIMEOUT; default 15 s. A
@@ -53,7 +53,7 @@ func (o Options) withDefaults() Options {
 	o.Margin = cmp.Or(o.Margin, 2*time.Second)
 	o.CallTimeout = cmp.Or(o.CallTimeout, time.Second)
 	o.Quarantine = cmp.Or(o.Quarantine, DefaultQuarantine)
-	o.Poll = cmp.Or(o.Poll, 750*time.Millisecond)
+	o.Poll = cmp.Or(o.Poll, 300*time.Millisecond)
 	o.FlushTimeout = cmp.Or(o.FlushTimeout, 30*time.Second)
 	o.Reach = cmp.Or(o.Reach, 15*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))

@@ -29,8 +29,13 @@ func TestARestartAfterKillWaitsAndSaysSo(t *testing.T) {
 			}
 		}
 		time.Sleep(15 * time.Second)
-		if owned := series(t, reg, "weir_lease_owned"); owned != 1 {
+		if owned, _ := series(t, reg, "weir_lease_owned"); owned != 1 {
 			t.Errorf("weir_lease_owned has %d series while the lease is held", owned)
+		}
+		for name, want := range map[string]float64{"weir_reclaimed_rows_total": 20, "weir_nodes": 1} {
+			if _, got := series(t, reg, name); got != want {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
 		}
 		if took := api.sends()[0].at.Sub(died); took < 14*time.Second || took > 16*time.Second {
 			t.Errorf("first call %v after the kill", took)
@@ -44,24 +49,27 @@ func TestARestartAfterKillWaitsAndSaysSo(t *testing.T) {
 				t.Errorf("the log does not say %q:\n%s", want, log)
 			}
 		}
-		if left := series(t, reg, "weir_results_total"); left != 0 {
+		if left, _ := series(t, reg, "weir_results_total"); left != 0 {
 			t.Errorf("%d series of results outlive the lease", left)
 		}
 	})
 }
 
-func series(t *testing.T, reg *prometheus.Registry, name string) int {
+// series is how many series of that name there are, and what they add up to.
+func series(t *testing.T, reg *prometheus.Registry, name string) (n int, sum float64) {
 	t.Helper()
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() == name {
-			return len(f.GetMetric())
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				n, sum = n+1, sum+m.GetGauge().GetValue()+m.GetCounter().GetValue()
+			}
 		}
 	}
-	return 0
+	return n, sum
 }
 
 // orphan leaves what a node killed with 20 claimed rows leaves, and returns

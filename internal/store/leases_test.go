@@ -105,6 +105,10 @@ func TestRule07_ReleaseSkipsNoQuarantine(t *testing.T) {
 	l := newLab(t)
 	c, _ := l.campaign(1)
 	l.must(l.Release(t.Context(), l.lease))
+	if census, err := l.Census(t.Context(), labTTL); err != nil || !census.Candidates[0].Free ||
+		census.Candidates[0].Expired <= 0 || census.Candidates[0].Expired > time.Minute {
+		t.Errorf("census after a release: %+v, %v, want it free since just now", census, err)
+	}
 	if rows := l.claim(1, c); len(rows) != 0 {
 		t.Error("a released lease claimed")
 	}
