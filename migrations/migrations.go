@@ -46,7 +46,8 @@ const lockKey = 0x77656972
 // Up brings the database at the URL (postgres://…, or any form that pgx takes)
 // to this binary's schema. Nothing to do is no error. Of many processes one
 // works and the others wait for it. A canceled context stops between two
-// migrations. Errors: [ErrDirtySchema], [ErrNewerSchema], or what Postgres said.
+// migrations. Errors: [ErrDirtySchema], [ErrNewerSchema], [ErrNoIdentity], or
+// what Postgres said.
 func Up(ctx context.Context, databaseURL string) error { return up(ctx, databaseURL, embedded) }
 
 // Down takes everything back, River's tables and Weir's, with all their data.
@@ -148,7 +149,7 @@ func migrateFiles(ctx context.Context, databaseURL string, files fs.FS, step fun
 	if err == nil || errors.Is(err, migrate.ErrNoChange) {
 		return ctx.Err()
 	}
-	return errors.Join(fmt.Errorf("migrate: %w", err), undirty(m, before))
+	return errors.Join(fmt.Errorf("migrate: %w", refusal(err)), undirty(m, before))
 }
 
 // undirty takes back the mark that golang-migrate leaves after a refused file.

@@ -183,6 +183,31 @@ func riverDown(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
+// TestAServerWithoutAnIdentityIsRefused: as some managed variants are.
+func TestAServerWithoutAnIdentityIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]string{
+		"no such function": `ALTER FUNCTION pg_control_system() RENAME TO pg_control_nothing`,
+		"not supported": `ALTER FUNCTION pg_walfile_name(pg_lsn) RENAME TO pg_walfile_nothing;
+			CREATE FUNCTION pg_catalog.pg_walfile_name(pg_lsn) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+				RAISE 'pg_walfile_name is not supported' USING ERRCODE = 'feature_not_supported'; END $$`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.EmptyURL(t)
+			pool := openPool(t, url)
+			exec1(t, pool, spoil)
+			if err := migrations.Up(t.Context(), url); !errors.Is(err, migrations.ErrNoIdentity) || !strings.Contains(err.Error(), "pg_") {
+				t.Errorf("up: %v", err)
+			}
+			status, err := migrations.ReadStatus(t.Context(), url)
+			if err != nil || status.Current != 0 || status.Dirty {
+				t.Errorf("left %+v, %v", status, err)
+			}
+		})
+	}
+}
+
 func TestErrorsSayWhatToRun(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{

@@ -183,7 +183,9 @@ func (c campaignStatusCmd) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		if c.JSON {
-			return printJSON(s.std.out, viewOf(campaign, p.counts))
+			view := viewOf(campaign, p.counts)
+			view.DatabaseConfirmed = &p.confirmed
+			return printJSON(s.std.out, view)
 		}
 		_, err = io.WriteString(s.std.out, strings.Join(p.lines(time.Now()), "\n")+"\n")
 		return err
@@ -206,6 +208,8 @@ type campaignView struct {
 	StartAt    string           `json:"start_at,omitempty"`
 	StartedAt  string           `json:"started_at,omitempty"`
 	FinishedAt string           `json:"finished_at,omitempty"`
+
+	DatabaseConfirmed *bool `json:"database_confirmed,omitempty"` // false: nothing moves until weir database confirm
 }
 
 type rowsView struct {

@@ -17,6 +17,7 @@ type recipientCollector struct {
 	log        *slog.Logger
 	recipients *prometheus.Desc
 	stuck      *prometheus.Desc
+	confirmed  *prometheus.Desc
 }
 
 const collectTimeout = 3 * time.Second // well under a scrape's own
@@ -26,6 +27,7 @@ func newRecipientCollector(s *store.Store, log *slog.Logger) *recipientCollector
 		store: s, log: log,
 		recipients: prometheus.NewDesc("weir_recipients", "Recipients of running campaigns, by status.", []string{"campaign", "status"}, nil),
 		stuck:      prometheus.NewDesc("weir_stuck_sending", "Recipients claimed over a minute ago and not settled.", nil, nil),
+		confirmed:  prometheus.NewDesc("weir_database_confirmed", "1 while the database is the one that an operator vouches for; on another nothing is sent.", nil, nil),
 	}
 }
 
@@ -33,6 +35,7 @@ func newRecipientCollector(s *store.Store, log *slog.Logger) *recipientCollector
 func (c *recipientCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.recipients
 	ch <- c.stuck
+	ch <- c.confirmed
 }
 
 // Collect implements prometheus.Collector. A database that does not answer
@@ -56,4 +59,14 @@ func (c *recipientCollector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	ch <- prometheus.MustNewConstMetric(c.stuck, prometheus.GaugeValue, float64(stuck))
+	confirmed, err := c.store.Confirmed(ctx)
+	if err != nil {
+		c.log.WarnContext(ctx, "the database's identity was not read for a scrape", "err", err)
+		return
+	}
+	value := 0.0
+	if confirmed {
+		value = 1
+	}
+	ch <- prometheus.MustNewConstMetric(c.confirmed, prometheus.GaugeValue, value)
 }

@@ -52,9 +52,9 @@ type cli struct {
 
 	Serve    serveCmd    `cmd:"" help:"Run a node: send, receive webhooks, run jobs. Several on one database are a fleet."`
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up to date, or take it down."`
+	Database databaseCmd `cmd:"" help:"Which database answers, and whether you vouch for it."`
 	Number   numberCmd   `cmd:"" help:"The business phone numbers that send."`
 	Campaign campaignCmd `cmd:"" help:"Create, start, watch and prove campaigns."`
-	Breaker  breakerCmd  `cmd:"" help:"What stops the fleet when the platform is in trouble."`
 	Sim      simCmd      `cmd:"" help:"Run a simulated Cloud API to rehearse on."`
 	Demo     demoCmd     `cmd:"" help:"Send a campaign on this machine, end to end, and prove it."`
 }

@@ -45,9 +45,9 @@ func (t table) flush() error {
 	return nil
 }
 
-// isTerminal says whether people look at w live.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(interface{ Fd() uintptr })
+// isTerminal says whether people are at that end, live.
+func isTerminal(end any) bool {
+	f, ok := end.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

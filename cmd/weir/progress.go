@@ -22,6 +22,8 @@ type progress struct {
 	paces    []store.NumberPace
 	rates    []float64 // of paces, messages per second; nil on a first look
 	at       time.Time
+
+	confirmed bool // the database: on another than the operator's nothing moves
 }
 
 // errorsEvery is how often errors are counted: at a million failures that is
@@ -50,6 +52,9 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 	}
 	p.errors = l.errors
 	if p.paces, err = l.store.Pace(ctx, c.ID); err != nil {
+		return nil, err
+	}
+	if p.confirmed, err = l.store.Confirmed(ctx); err != nil {
 		return nil, err
 	}
 	for len(l.past) > 1 && p.at.Sub(l.past[0].at) > paceWindow {
@@ -122,6 +127,9 @@ func (p *progress) lines(now time.Time) []string {
 	if c.Reason != "" {
 		lines = append(lines, "stopped:   "+c.Reason)
 	}
+	if p.held() {
+		lines = append(lines, "stopped:   "+notConfirmed)
+	}
 	lines = append(lines, p.bar())
 	lines = append(lines, p.statuses())
 	for i := range p.paces {
@@ -132,6 +140,11 @@ func (p *progress) lines(now time.Time) []string {
 	}
 	return append(lines, p.errorLines()...)
 }
+
+const notConfirmed = "the database is not the one that was vouched for, and nothing is sent: weir database status"
+
+// held says that it is the database's identity that holds the campaign up.
+func (p *progress) held() bool { return !p.confirmed && moving(p.campaign.State) }
 
 func (p *progress) bar() string {
 	const width = 30

@@ -84,7 +84,7 @@ type node struct {
 
 func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*node, error) {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newRecipientCollector(db.Store, log), newBreakerCollector(db.Store, log))
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newRecipientCollector(db.Store, log))
 	n := &node{id: cmp.Or(c.NodeID, nodeName()), db: db, listens: !c.NoWebhooks, log: log}
 	var err error
 	if n.client, err = c.client(ctx, db.Store, log, reg); err != nil {
@@ -132,6 +132,7 @@ func (n *node) run(ctx context.Context, l net.Listener) error {
 		n.inbox.Run,
 		n.receiving,
 		n.watchPostgres,
+		n.vouched,
 		n.jobs.Run,
 	)
 }

@@ -102,6 +102,30 @@ func (s *stage) campaign(n int, args ...string) {
 	}, args...)...)
 }
 
+// log waits until the log of some node says so, and returns it.
+func (s *stage) log(says string) string {
+	s.t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		files, err := filepath.Glob(filepath.Join(s.dir, "serve-*.log"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte(says)) {
+				return string(text)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.t.Fatalf("no node's log says %q", says)
+		}
+	}
+}
+
 func (s *stage) status() (view campaignView) {
 	s.t.Helper()
 	if err := json.Unmarshal([]byte(s.weir("campaign", "status", "c", "--json")), &view); err != nil {

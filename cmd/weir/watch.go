@@ -95,7 +95,11 @@ type screen struct {
 func (s *screen) draw(p *progress, last bool) {
 	lines := p.lines(p.at)
 	if !s.live && !last {
-		_, _ = fmt.Fprintf(s.w, "%s  %s  %s  %s\n", p.at.Format(time.TimeOnly), p.campaign.State, strings.TrimPrefix(p.bar(), "progress   "), p.statuses())
+		line := fmt.Sprintf("%s  %s  %s  %s", p.at.Format(time.TimeOnly), p.campaign.State, strings.TrimPrefix(p.bar(), "progress   "), p.statuses())
+		if p.held() {
+			line += "  stopped: " + notConfirmed
+		}
+		_, _ = fmt.Fprintln(s.w, line)
 		return
 	}
 	if s.drawn > 0 {

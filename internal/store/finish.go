@@ -11,13 +11,13 @@ import (
 
 // MayFinish is a cheap look whether FinishCampaign might have something to do:
 // nothing of the campaign is pending, sending or unknown, or what is pending is
-// out of time.
+// out of time; and the database is the one that an operator vouches for.
 func (s *Store) MayFinish(ctx context.Context, id int64) (bool, error) {
 	look, err := s.q.CampaignBusy(ctx, s.pool, id)
 	if err != nil {
 		return false, fmt.Errorf("look for unsettled recipients: %w", err)
 	}
-	return look.Waiting && look.Expired || !look.Waiting && !look.Called, nil
+	return look.Vouched && (look.Waiting && look.Expired || !look.Waiting && !look.Called), nil
 }
 
 // FinishCampaign finishes a running campaign when no row of it is pending,
@@ -26,9 +26,10 @@ func (s *Store) MayFinish(ctx context.Context, id int64) (bool, error) {
 // a call. A look that finds it busy is cheap; the deciding one reads every row
 // and mends the counts on display, under the lock of the campaign's row, which
 // only other steps of its life wait for: one or two seconds per million recipients.
+// Nothing is expired or finished on a database that nobody vouches for (Identity).
 func (s *Store) FinishCampaign(ctx context.Context, id int64) (bool, error) {
 	look, err := s.q.CampaignBusy(ctx, s.pool, id)
-	if err == nil && look.Waiting && look.Expired {
+	if err == nil && look.Vouched && look.Waiting && look.Expired {
 		if err := s.expire(ctx, id); err != nil {
 			return false, fmt.Errorf("expire recipients: %w", err)
 		}
@@ -37,7 +38,7 @@ func (s *Store) FinishCampaign(ctx context.Context, id int64) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look for unsettled recipients: %w", err)
 	}
-	if look.Waiting || look.Called {
+	if look.Waiting || look.Called || !look.Vouched {
 		return false, nil
 	}
 	finished := false

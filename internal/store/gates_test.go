@@ -34,6 +34,8 @@ func ownerGates() []gate {
 		{name: "lease released", sql: `UPDATE number_leases SET released = true`},
 		{name: "lease not ready", sql: `UPDATE number_leases SET ready_at = now() + interval '1 s'`},
 		{name: "lease expired", sql: `UPDATE number_leases SET expires_at = now()`},
+		{name: "another database than the one vouched for", sql: anotherCluster},
+		{name: "nobody has ever vouched for one", sql: `DELETE FROM instance`},
 		{name: "number disabled", sql: `UPDATE numbers SET enabled = false`},
 		{name: "number paused", sql: `UPDATE numbers SET paused_until = now() + interval '1 s'`},
 		{name: "host breaker open", sql: `UPDATE breakers SET state = 'open' WHERE scope = 'host'`},

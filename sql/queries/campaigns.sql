@@ -71,7 +71,8 @@ SELECT EXISTS (SELECT FROM moved)::boolean AS started,
 -- waits, something is unknown, something is in a lane's hands. False proves
 -- nothing; the recount does. The order makes the planner use the due index,
 -- where it would else expect to meet a waiting row early in the table, and
--- OFFSET 0 the primary key, where it would else hash all recipients.
+-- OFFSET 0 the primary key, where it would else hash all recipients. vouched: on
+-- a database that nobody vouches for, nothing is expired or finished.
 SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = @campaign::bigint AND r.due_at IS NOT NULL
         ORDER BY r.zone, r.due_at DESC, r.id LIMIT 1) IS NOT NULL)::boolean AS waiting,
     EXISTS (SELECT FROM campaigns c WHERE c.id = @campaign::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now())::boolean AS expired,
@@ -80,7 +81,8 @@ SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = @campaign::bigi
         WHERE g.campaign_id = @campaign::bigint)
     OR EXISTS (SELECT FROM campaign_ranges g JOIN (SELECT unnest(c.ids) AS id FROM claims c) x ON x.id BETWEEN g.lo AND g.hi
         CROSS JOIN LATERAL (SELECT 1 FROM recipients r WHERE r.id = x.id AND r.status = 'sending' OFFSET 0) r
-        WHERE g.campaign_id = @campaign::bigint))::boolean AS called;
+        WHERE g.campaign_id = @campaign::bigint))::boolean AS called,
+    (SELECT i.cluster = cluster_identity() FROM instance i)::boolean AS vouched;
 
 -- name: LockCampaign :many
 -- A statement of its own, so that what looks next has a snapshot from under
@@ -93,6 +95,7 @@ SELECT c.state, coalesce(c.expire_at <= now(), false)::boolean AS expired FROM c
 WITH mine AS MATERIALIZED (
     SELECT r.id FROM campaigns c JOIN recipients r ON r.id BETWEEN @lo::bigint AND @hi::bigint AND r.campaign_id = c.id AND r.status = 'pending'
     WHERE c.id = @campaign::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now()
+      AND (SELECT i.cluster = cluster_identity() FROM instance i)
     ORDER BY r.id FOR NO KEY UPDATE OF r
 ), moved AS (
     UPDATE recipients r SET status = 'expired', due_at = NULL FROM mine WHERE r.id = mine.id AND r.status = 'pending'
@@ -122,7 +125,8 @@ SELECT coalesce(sum(actual.n) FILTER (WHERE actual.status <= 'unknown'), 0)::big
 
 -- name: FinishCampaign :execrows
 UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
-WHERE id = @id::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()));
+WHERE id = @id::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()))
+  AND (SELECT i.cluster = cluster_identity() FROM instance i);
 
 -- name: CondemnCampaign :execrows
 -- A drop's first step: from here on it can neither start nor be resumed, so a

@@ -8,9 +8,10 @@
 --            and this recipient's has not come
 --   or else  no later message was accepted, and a receiver has been up for two
 --            windows without a gap
--- Then the campaign's policy: resend while attempts and the campaign last, else
--- dead; hold waits for an operator. Rows that someone else has locked are for
--- the next run. orphan: entries whose recipient has moved on.
+-- and on a database that an operator vouches for: a restored one may have
+-- forgotten statuses. Then the campaign's policy: resend while attempts and the
+-- campaign last, else dead; hold waits for an operator. Rows that someone else
+-- has locked are for the next run. orphan: entries whose recipient has moved on.
 WITH up AS MATERIALIZED (
     SELECT count(*) > 0 AS long_enough FROM receivers
     WHERE up_since <= now() - 2 * make_interval(secs => @window_seconds::double precision)
@@ -25,6 +26,7 @@ WITH up AS MATERIALIZED (
     LEFT JOIN number_traffic t ON t.number_id = r.number_id
     CROSS JOIN up
     WHERE u.since <= now() - make_interval(secs => @window_seconds::double precision)
+      AND (SELECT i.cluster = cluster_identity() FROM instance i)
       AND (t.heard_at > u.since OR (coalesce(t.accepted_at, '-infinity') <= u.since AND up.long_enough))
     ORDER BY r.id LIMIT 500
     FOR NO KEY UPDATE OF r SKIP LOCKED
