@@ -53,7 +53,9 @@
 //	 └── lane drained   held, not trusted ─ expiry ─ a TTL of silence ─► another node's, after its quarantine
 //
 // A lane whose lease is another's writes nothing from the instant it is told,
-// waits for the answers it is owed, records them, and releases nothing.
+// waits for the answers it is owed, records them, and releases nothing. The same
+// when another database answers than before: what a promoted standby or a
+// restored backup says of leases proves nothing.
 //
 // A fleet has no head. Every node counts the living nodes and the numbers that
 // need an owner at each look, and decides for itself (spread): a

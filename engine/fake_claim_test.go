@@ -16,7 +16,7 @@ func (m *memory) Claim(ctx context.Context, ask Ask) ([]Recipient, error) {
 	m.asks = append(m.asks, ask)
 	n := m.numbers[ask.Lease.Number]
 	var got []Recipient
-	if !m.fenced(ask.Lease) && n.Enabled && !time.Now().Before(n.paused) && m.passes(ask) {
+	if !m.fenced(ask.Lease) && m.cluster == m.confirmed && n.Enabled && !time.Now().Before(n.paused) && m.passes(ask) {
 		if ask.Probe != "" {
 			ask.Free = min(ask.Free, 1)
 		}

@@ -25,6 +25,7 @@ type memory struct {
 	reports   []memReport
 	moves     []memMove
 	cluster   string // which database this is
+	confirmed string // the one that an operator has vouched for
 
 	restraints []Restraint
 	workReads  int
@@ -100,7 +101,7 @@ func newMemory(latency time.Duration, numbers ...Number) *memory {
 	m := &memory{
 		latency: latency, numbers: make(map[string]*memNumber),
 		campaigns: make(map[int64]*memCampaign), claims: make(map[memClaim]*memBatch),
-		nodes: make(map[string]time.Time), cluster: "1.1",
+		nodes: make(map[string]time.Time), cluster: "1.1", confirmed: "1.1",
 		breakers: map[string]*memBreaker{HostScope: {}},
 	}
 	for _, n := range numbers {

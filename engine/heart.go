@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -55,22 +56,42 @@ func (n *Node) renew(ctx context.Context, leaving bool) {
 		}
 		return
 	}
-	alive := make(map[LeaseID]bool, len(pulse.Held))
-	for _, id := range pulse.Held {
-		alive[id] = true
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.moved(pulse.Cluster) {
+		return
+	}
 	for _, id := range leases {
 		h := n.held[id.Number]
 		switch {
 		case h == nil || h.lease != id: // released meanwhile
-		case alive[id]:
+		case slices.Contains(pulse.Held, id):
 			h.trust.extend(sent, n.opts.TTL-n.opts.Margin)
 		default:
 			h.lose()
 		}
 	}
+}
+
+// moved reports whether another database answers than the one before: a standby
+// that was promoted, or a backup that was restored. It may have forgotten claims
+// whose messages are out and grants that others rely on, so what it says of our
+// leases proves nothing, and each counts as lost. Nothing is claimed from it
+// until an operator has vouched for it: the claim statement sees to that, for
+// nodes that have never seen the old one too. n.mu is held.
+func (n *Node) moved(cluster string) bool {
+	old := n.cluster
+	n.cluster = cluster
+	if old == "" || old == cluster {
+		return false
+	}
+	n.log.Error("the database is another than before: a fail-over or a restore, which may have forgotten what was sent; "+
+		"nothing more is sent until an operator has looked at it and runs: weir database confirm",
+		"before", old, "now", cluster, "leases_lost", len(n.held))
+	for _, h := range n.held {
+		h.lose()
+	}
+	return true
 }
 
 // begin notes that a heartbeat is being sent and lists the leases to renew.
@@ -80,7 +101,9 @@ func (n *Node) begin(sent instant) []LeaseID {
 	n.sent = sent
 	ids := make([]LeaseID, 0, len(n.held))
 	for _, h := range n.held {
-		ids = append(ids, h.lease)
+		if !h.lost {
+			ids = append(ids, h.lease)
+		}
 	}
 	return ids
 }

@@ -22,9 +22,10 @@ type Node struct {
 	lanes   sync.WaitGroup
 	left    chan struct{} // closed once the fleet has been told that this node leaves
 
-	mu   sync.Mutex
-	held map[string]*holding // by number
-	sent instant             // when the last heartbeat was sent
+	mu      sync.Mutex
+	held    map[string]*holding // by number
+	sent    instant             // when the last heartbeat was sent
+	cluster string              // which database answered it
 }
 
 // holding is a lease of this node's.
@@ -33,7 +34,8 @@ type holding struct {
 	trust  trust
 	end    context.CancelCauseFunc // ends the lane
 	lane   *lane                   // nil until it runs; guarded by Node.mu
-	ending bool                    // it only drains; guarded by Node.mu
+	ending bool                    // it only drains; guarded by Node.mu, as lost
+	lost   bool                    // it drains because it is another's
 }
 
 // stop ends the lane, which releases the lease once it has drained. Node.mu is
@@ -47,6 +49,7 @@ func (h *holding) stop(why error) {
 // that is being dialed may be written. What was written is still waited for,
 // and its answer recorded. Node.mu is held.
 func (h *holding) lose() {
+	h.lost = true
 	h.trust.revoke()
 	h.stop(errLeaseLost)
 }
