@@ -309,8 +309,10 @@ CREATE TABLE breaker_events (
     samples    bigint NOT NULL DEFAULT 0,
     failures   bigint NOT NULL DEFAULT 0,
     reporters  int NOT NULL DEFAULT 0,
+    told       boolean NOT NULL DEFAULT false,              -- a notice of it has been written
     PRIMARY KEY (scope, epoch, seq)
 );
+CREATE INDEX breaker_events_untold ON breaker_events (at) WHERE NOT told;
 
 -- No statement, and no hand, can move a breaker without its event: a new state,
 -- a new permit and a new force are moves. It runs under the row's lock, so seq
@@ -354,14 +356,43 @@ CREATE TABLE breaker_reports (
 CREATE INDEX breaker_reports_at ON breaker_reports (scope, at);
 
 -- What somebody should be told, written by the statement that makes it so, and
--- delivered by a job.
+-- delivered by a job. Its place in the log, seq, is given to it later, once it is
+-- committed: ids are taken before, so that a reader who follows them would pass
+-- over a notice whose transaction took longer than the next one's.
 CREATE TABLE notices (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    seq      bigint UNIQUE,
+    key      uuid NOT NULL DEFAULT gen_random_uuid(),       -- what receivers know it by, in every attempt
     kind     text NOT NULL,
-    subject  text NOT NULL,                                 -- what it is about: campaign:ID, number:ID, host, database
-    body     jsonb NOT NULL DEFAULT '{}',
+    subject  text NOT NULL,                                 -- what it is about: campaign:ID, number:ID, host
+    body     jsonb NOT NULL DEFAULT '{}',                   -- facts; the words are made of them for each receiver
     at       timestamptz NOT NULL DEFAULT now()
 );
+CREATE INDEX notices_fresh ON notices (id) WHERE seq IS NULL;
+CREATE INDEX notices_subject ON notices (subject, id);
+
+-- One row: which log of notices this is, and how far it is numbered.
+CREATE TABLE notice_log (
+    one     boolean PRIMARY KEY DEFAULT true CHECK (one),
+    origin  uuid NOT NULL DEFAULT gen_random_uuid(),
+    seq     bigint NOT NULL DEFAULT 0
+);
+INSERT INTO notice_log DEFAULT VALUES;
+
+-- How far each endpoint has been told. It is named by a hash of its address,
+-- which may be a secret. Who delivers to it holds a claim, not a lock: a request
+-- may take seconds, and its node may die in it.
+CREATE TABLE notice_endpoints (
+    endpoint       text PRIMARY KEY,
+    name           text NOT NULL,                           -- kind and host, for people
+    seq            bigint NOT NULL,                         -- of the last notice that it took
+    claim          uuid NOT NULL DEFAULT gen_random_uuid(), -- of whoever delivered last, or does now
+    claimed_until  timestamptz NOT NULL DEFAULT '-infinity',
+    failures       int NOT NULL DEFAULT 0,                  -- in a row
+    retry_at       timestamptz NOT NULL DEFAULT '-infinity',
+    trouble        text,                                    -- what came of the last attempt, if it failed
+    seen_at        timestamptz NOT NULL DEFAULT now()       -- a node had it in its configuration
+) WITH (fillfactor = 50);
 
 -- Inbound messages, account events, and statuses that found no recipient.
 CREATE TABLE webhook_events (

@@ -27,10 +27,10 @@ var arrows = map[string][]string{
 	"internal/notify":   {"engine"},
 	"internal/cloudapi": {"engine"},
 	"internal/store":    {"engine", "internal/store/db"},
-	"internal/jobs":     {"engine", "internal/store"},
+	"internal/jobs":     {"engine", "internal/store", "internal/notify"},
 	"internal/api":      {"engine", "internal/store"},
 	"internal/pgtest":   {"internal/localpg", "migrations"},
-	"cmd/weir":          {"engine", "migrations", "internal/store", "internal/cloudapi", "internal/audience", "internal/jobs", "internal/api", "internal/sim", "internal/localpg"},
+	"cmd/weir":          {"engine", "migrations", "internal/store", "internal/cloudapi", "internal/audience", "internal/notify", "internal/jobs", "internal/api", "internal/sim", "internal/localpg"},
 }
 
 // engineMayImport lists the modules outside the standard library that engine

@@ -55,6 +55,7 @@ type cli struct {
 	Database databaseCmd `cmd:"" help:"Which database answers, and whether you vouch for it."`
 	Number   numberCmd   `cmd:"" help:"The business phone numbers that send."`
 	Campaign campaignCmd `cmd:"" help:"Create, start, watch and prove campaigns."`
+	Notify   notifyCmd   `cmd:"" help:"Try the endpoints that are told when something happens."`
 	Sim      simCmd      `cmd:"" help:"Run a simulated Cloud API to rehearse on."`
 	Demo     demoCmd     `cmd:"" help:"Send a campaign on this machine, end to end, and prove it."`
 }

@@ -26,6 +26,7 @@ import (
 
 type serveCmd struct {
 	graph
+	told
 	Listen        string        `env:"WEIR_LISTEN" default:":8080" help:"Address for webhooks, metrics and health."`
 	NodeID        string        `env:"WEIR_NODE_ID" help:"This node's name in leases and logs. Default: host name and a random suffix."`
 	AppSecret     []string      `env:"WEIR_APP_SECRET" help:"Meta's app secret, which signs webhooks; two, comma-separated, while it is being changed."`
@@ -48,6 +49,9 @@ func (c serveCmd) Run(ctx context.Context, s *session) error {
 	}
 	if c.UnknownWindow < time.Second {
 		return usagef("--unknown-window must be at least 1s, and in earnest longer than Meta's webhooks take: 30m")
+	}
+	if _, err := c.endpoints(); err != nil {
+		return err
 	}
 	if c.AccessToken == "" && c.AccessTokenFile == "" {
 		s.log.WarnContext(ctx, "no WEIR_ACCESS_TOKEN and no WEIR_ACCESS_TOKEN_FILE: only numbers with a --token-file of their own can send")
@@ -100,7 +104,7 @@ func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*no
 	}); err != nil {
 		return nil, err
 	}
-	if n.jobs, err = jobs.New(jobs.Options{Store: db.Store, UnknownWindow: c.UnknownWindow, Logger: log}); err != nil {
+	if n.jobs, err = c.jobs(ctx, n); err != nil {
 		return nil, err
 	}
 	n.http = api.Options{Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), Ready: n.ready, Logger: log}
@@ -108,6 +112,17 @@ func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*no
 		n.http.Webhooks, err = c.receiver(ctx, n, reg)
 	}
 	return n, err
+}
+
+func (c serveCmd) jobs(ctx context.Context, n *node) (*jobs.Runner, error) {
+	endpoints, err := c.endpoints()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range endpoints {
+		n.log.InfoContext(ctx, "notices are sent", "endpoint", e.Name())
+	}
+	return jobs.New(jobs.Options{Store: n.db.Store, UnknownWindow: c.UnknownWindow, Endpoints: endpoints, Logger: n.log})
 }
 
 func (c serveCmd) receiver(ctx context.Context, n *node, reg prometheus.Registerer) (*cloudapi.Receiver, error) {

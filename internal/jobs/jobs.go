@@ -14,6 +14,10 @@
 //	sweep             every minute: statuses that found no recipient are tried
 //	                  again, old webhook events are deleted
 //	fold_counts       every minute: the log of counts is replaced by its sums
+//	tell              every 2 s: what happened gets its place in the log of notices,
+//	                  and endpoints that have not been told yet get a deliver
+//	deliver           tells one endpoint what it has not been told, in order; only
+//	                  nodes that know the endpoint work it
 package jobs
 
 import (
@@ -31,6 +35,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/notify"
 	"github.com/weirhq/weir/internal/store"
 )
 
@@ -41,6 +46,9 @@ type Options struct {
 	UnknownWindow time.Duration // of healthy webhook time before a policy decides; default 30 min
 	TendEvery     time.Duration // how often the campaigns are looked at; default 2 s
 	Quarantine    time.Duration // how long after its expiry a lease's holder may still send; default engine.DefaultQuarantine
+	Endpoints     []*notify.Endpoint
+
+	hold time.Duration // of a claim to deliver; tests shorten it
 }
 
 // Runner works the jobs of one node.
@@ -57,6 +65,7 @@ func New(opts Options) (*Runner, error) {
 	opts.UnknownWindow = cmp.Or(opts.UnknownWindow, 30*time.Minute)
 	opts.TendEvery = cmp.Or(opts.TendEvery, 2*time.Second)
 	opts.Quarantine = cmp.Or(opts.Quarantine, engine.DefaultQuarantine)
+	opts.hold = cmp.Or(opts.hold, claimHold)
 	if _, err := newClient(opts); err != nil {
 		return nil, err
 	}
@@ -65,7 +74,7 @@ func New(opts Options) (*Runner, error) {
 
 func newClient(opts Options) (*river.Client[pgx.Tx], error) {
 	client, err := river.NewClient(riverpgxv5.New(opts.Store.Pool()), &river.Config{
-		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
+		Queues:  queues(opts),
 		Workers: workers(opts),
 		// Polling only: a notification costs every writer a lock, and is lost
 		// behind a transaction pooler.
@@ -111,7 +120,10 @@ func (r *Runner) start(ctx context.Context) (*river.Client[pgx.Tx], error) {
 		if err != nil {
 			return nil, err
 		}
-		if err = client.Start(context.WithoutCancel(ctx)); err == nil {
+		if err = see(ctx, r.opts); err == nil {
+			err = client.Start(context.WithoutCancel(ctx))
+		}
+		if err == nil {
 			return client, nil
 		}
 		if ctx.Err() != nil {
@@ -136,6 +148,7 @@ func periodic(opts Options) []*river.PeriodicJob {
 	}
 	return []*river.PeriodicJob{
 		every(opts.TendEvery, "tend", tendArgs{}),
+		every(opts.TendEvery, "tell", tellArgs{}),
 		every(sweepEvery, "sweep", sweepArgs{}),
 		every(sweepEvery, "fold_counts", foldArgs{}),
 		every(resolveEvery(opts), "resolve_unknowns", resolveArgs{}),
@@ -155,6 +168,8 @@ func workers(opts Options) *river.Workers {
 	river.AddWorker(w, &finishWorker{desk: desk, steady: steady[finishArgs]{every: opts.TendEvery, timeout: finishTimeout}})
 	river.AddWorker(w, &resolveWorker{desk: desk, steady: steady[resolveArgs]{every: resolveEvery(opts)}, window: opts.UnknownWindow})
 	river.AddWorker(w, &tendWorker{desk: desk, steady: steady[tendArgs]{every: opts.TendEvery}, quarantine: opts.Quarantine})
+	river.AddWorker(w, &tellWorker{desk: desk, steady: steady[tellArgs]{every: opts.TendEvery}, opts: opts})
+	river.AddWorker(w, &deliverWorker{desk: desk, steady: steady[deliverArgs]{every: opts.TendEvery}, opts: opts})
 	river.AddWorker(w, &sweepWorker{desk: desk, steady: steady[sweepArgs]{every: sweepEvery}})
 	river.AddWorker(w, &foldWorker{desk: desk, steady: steady[foldArgs]{every: sweepEvery}})
 	return w

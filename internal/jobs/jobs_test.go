@@ -64,11 +64,22 @@ func (s *stage) start() {
 // run works jobs, fast, until the test ends.
 func (s *stage) run() {
 	s.t.Helper()
-	r, err := New(Options{Store: s.Store, TendEvery: time.Second, Logger: slog.New(&ear{slog.DiscardHandler, &s.refused})})
+	s.runWith(Options{Store: s.Store, TendEvery: time.Second, Logger: slog.New(&ear{slog.DiscardHandler, &s.refused})})
+}
+
+func (s *stage) runWith(opts Options) {
+	s.t.Helper()
+	s.runUntil(context.Background(), opts)
+}
+
+// runUntil works jobs until ctx or the test ends.
+func (s *stage) runUntil(ctx context.Context, opts Options) {
+	s.t.Helper()
+	r, err := New(opts)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
 	s.t.Cleanup(func() {

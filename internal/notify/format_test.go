@@ -71,7 +71,7 @@ func TestWebhook(t *testing.T) {
 	}
 	want := `{"type":"campaign.stopped","timestamp":"2026-12-01T08:30:00Z","data":{"origin":"here","seq":7,"subject":"campaign:12",` +
 		`"title":"Campaign spring <!channel> & co stopped itself","text":"Reason: 132001: no such template.",` +
-		`"advice":"Nothing more of it is sent. Mend what the reason says, then: weir campaign start 12",` +
+		`"advice":"Nothing more of it is sent. Mend what the reason says, then: weir campaign resume 12",` +
 		`"facts":{"campaign":{"id":12,"name":"spring <!channel> & co"},"reason":"132001: no such template"}}}`
 	if diff := cmp.Diff(want, r.last(t).body); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
@@ -90,7 +90,7 @@ func TestSlack(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{"text": ":warning: *Campaign spring &lt;!channel&gt; &amp; co stopped itself*\nReason: 132001: no such template.\n" +
-		"Nothing more of it is sent. Mend what the reason says, then: weir campaign start 12"}
+		"Nothing more of it is sent. Mend what the reason says, then: weir campaign resume 12"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
@@ -117,7 +117,7 @@ func TestPagerDuty(t *testing.T) {
 			"summary": "Campaign spring <!channel> & co stopped itself. Reason: 132001: no such template.", "source": "weir", "severity": "error",
 			"timestamp": "2026-12-01T08:30:00Z", "component": "campaign:12", "class": "campaign.stopped",
 			"custom_details": map[string]any{
-				"text": "Reason: 132001: no such template.", "advice": "Nothing more of it is sent. Mend what the reason says, then: weir campaign start 12",
+				"text": "Reason: 132001: no such template.", "advice": "Nothing more of it is sent. Mend what the reason says, then: weir campaign resume 12",
 				"facts": map[string]any{"reason": "132001: no such template", "campaign": map[string]any{"id": 12.0, "name": "spring <!channel> & co"}},
 			},
 		},
@@ -141,6 +141,33 @@ func TestPagerDuty(t *testing.T) {
 	long.Subject = "campaign:12"
 	if body := webhookBody(long); len(body) > 20_000 || !strings.Contains(string(body), "Reason: üüü") {
 		t.Errorf("a webhook of %d bytes, want its words without its facts", len(body))
+	}
+}
+
+// TestTest: one notice each, and nobody stays woken.
+func TestTest(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	for _, tc := range []struct {
+		endpoint *Endpoint
+		want     []string
+	}{
+		{must(t)(NewSlack(r.URL, private)), []string{"This is a test"}},
+		{must(t)(NewWebhook(r.URL, []string{vectorSecret}, private)), []string{`"type":"notify.test"`}},
+		{must(t)(NewPagerDuty(r.URL, "key", private)), []string{`"trigger"`, `"resolve"`}},
+	} {
+		r.got = nil
+		if status, err := tc.endpoint.Test(t.Context()); status != 200 || err != nil {
+			t.Errorf("%s: %d, %v", tc.endpoint.Name(), status, err)
+		}
+		if len(r.got) != len(tc.want) {
+			t.Fatalf("%s got %d requests, want %d", tc.endpoint.Name(), len(r.got), len(tc.want))
+		}
+		for i, want := range tc.want {
+			if !strings.Contains(r.got[i].body, want) {
+				t.Errorf("%s: request %d is %s, want %s in it", tc.endpoint.Name(), i, r.got[i].body, want)
+			}
+		}
 	}
 }
 
@@ -220,7 +247,7 @@ func TestWords(t *testing.T) {
 				"Look whether the platform says that it has an outage.",
 		},
 		{Dropped, "notices", `{"dropped": 12}`, "12 notices were dropped|This endpoint did not take them for too long.|"},
-		{CampaignStopped, "campaign:3", `broken`, "Campaign campaign:3 stopped itself||Nothing more of it is sent. Mend what the reason says, then: weir campaign start 3"},
+		{CampaignStopped, "campaign:3", `broken`, "Campaign campaign:3 stopped itself||Nothing more of it is sent. Mend what the reason says, then: weir campaign resume 3"},
 		{"from.the.future", "host", `{"reason": "why"}`, "from.the.future: host|Reason: why.|"},
 	} {
 		w := wordsOf(Notice{Kind: tc.kind, Subject: tc.subject, Facts: []byte(tc.facts)})

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// errPrivate is what a name that resolves to an address of one's own network
-// comes to: metadata services and databases listen there.
-var errPrivate = errors.New("the address is not a public one: allow private addresses if this receiver is your own")
+// ErrPrivate is wrapped by the errors about an address that Options.Private
+// would allow: metadata services and databases listen on such.
+var ErrPrivate = errors.New("receivers in one's own network must be allowed")
 
 // ports a public receiver may listen on.
 var ports = []string{"", "443", "8443"}
@@ -25,12 +25,12 @@ func checkURL(u *url.URL, private bool) error {
 	case private:
 		return nil
 	case u.Scheme != "https":
-		return errors.New("the address must begin with https://, or private addresses be allowed")
+		return fmt.Errorf("the address must begin with https://: %w", ErrPrivate)
 	case !slices.Contains(ports, u.Port()):
-		return fmt.Errorf("port %s is neither 443 nor 8443: allow private addresses if this receiver is your own", u.Port())
+		return fmt.Errorf("port %s is neither 443 nor 8443: %w", u.Port(), ErrPrivate)
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && !public(ip) {
-		return errPrivate
+		return fmt.Errorf("not a public address: %w", ErrPrivate)
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func checkURL(u *url.URL, private bool) error {
 func publicOnly(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !public(at.Addr()) {
-		return errPrivate
+		return fmt.Errorf("not a public address: %w", ErrPrivate)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -57,6 +58,7 @@ type Endpoint struct {
 	url    *url.URL
 	client *http.Client
 	format formatter
+	pages  bool // what it is told of opens incidents
 }
 
 // formatter makes the request's body and headers. wanted is false for a notice
@@ -89,13 +91,12 @@ func newEndpoint(kind, address, identity string, opts Options) (*Endpoint, error
 // next time cannot send elsewhere: it looks at the address that is dialed, each
 // time, and asks no proxy.
 func newClient(opts Options) *http.Client {
-	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	dialer := &net.Dialer{}
 	if !opts.Private {
 		dialer.Control = publicOnly
 	}
 	transport := &http.Transport{
-		DialContext: dialer.DialContext, TLSHandshakeTimeout: 5 * time.Second,
-		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10,
+		DialContext: dialer.DialContext, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 16 << 10,
 	}
 	if opts.RootCAs != nil {
 		transport.TLSClientConfig = tlsConfig(opts.RootCAs)
@@ -164,6 +165,17 @@ func (e *Endpoint) Send(ctx context.Context, n Notice) (status int, err error) {
 		return resp.StatusCode, fmt.Errorf("notify %s: %w", e.name, &Refused{resp.StatusCode, retryAfter(resp.Header, time.Now())})
 	}
 	return resp.StatusCode, nil
+}
+
+// Test sends a test notice, and after one that opened an incident another that
+// resolves it. It returns what Send does.
+func (e *Endpoint) Test(ctx context.Context) (status int, err error) {
+	n := Notice{ID: "test-" + rand.Text(), Origin: "test", Kind: Test, Subject: "test", At: time.Now()}
+	if status, err = e.Send(ctx, n); err != nil || !e.pages {
+		return status, err
+	}
+	n.ID, n.Kind = n.ID+"-over", TestOver
+	return e.Send(ctx, n)
 }
 
 // bare takes the address off an error of net/http.

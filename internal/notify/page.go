@@ -29,6 +29,7 @@ func NewPagerDuty(address, key string, opts Options) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.pages = true
 	e.format = func(n Notice, _ time.Time) (payload, bool) {
 		w := wordsOf(n)
 		return payload{body: encode(pageEvent(n, w, key))}, w.mood != aside && w.mood != news

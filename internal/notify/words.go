@@ -74,7 +74,7 @@ func (f facts) words(n Notice) words {
 	case CampaignStopped:
 		return words{
 			problem, name + " stopped itself", reason(f.Reason),
-			"Nothing more of it is sent. Mend what the reason says, then: weir campaign start " + id,
+			"Nothing more of it is sent. Mend what the reason says, then: weir campaign resume " + id,
 		}
 	case CampaignResumed:
 		return words{solved, name + " goes on", "", ""}

@@ -42,17 +42,23 @@ ORDER BY c.name = @ref::text DESC, c.id DESC;
 WITH asked AS MATERIALIZED (
     SELECT c.id, c.state, (NOT @at_once::boolean AND coalesce(c.start_at, now()) > now()) AS later
     FROM campaigns c WHERE c.id = @id::bigint FOR NO KEY UPDATE
+), moved AS (
+    UPDATE campaigns c SET
+        state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
+        start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
+        started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
+        state_reason = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
+    FROM asked
+    WHERE c.id = asked.id AND c.state = ANY (@states::text[])
+      AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
+      AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.accepted > 0)
+    RETURNING asked.state AS was, c.state, c.start_at, c.id, c.name
+), told AS (
+    INSERT INTO notices (kind, subject, body)
+    SELECT 'campaign.resumed', 'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name)) FROM moved
+    WHERE 'campaign.stopped' = (SELECT n.kind FROM notices n WHERE n.subject = 'campaign:' || moved.id ORDER BY n.id DESC LIMIT 1)
 )
-UPDATE campaigns c SET
-    state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
-    start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
-    started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
-    state_reason = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
-FROM asked
-WHERE c.id = asked.id AND c.state = ANY (@states::text[])
-  AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
-  AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.accepted > 0)
-RETURNING asked.state AS was, c.state, c.start_at;
+SELECT was, state, start_at FROM moved;
 
 -- name: MarkScheduledStart :one
 -- The scheduled hour has come. Nothing else is started by it: a paused or
@@ -124,9 +130,20 @@ WITH actual AS MATERIALIZED (
 SELECT coalesce(sum(actual.n) FILTER (WHERE actual.status <= 'unknown'), 0)::bigint AS unsettled FROM actual;
 
 -- name: FinishCampaign :execrows
-UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
-WHERE id = @id::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()))
-  AND (SELECT i.cluster = cluster_identity() FROM instance i);
+-- After a recount, so that the notice tells what is.
+WITH ended AS (
+    UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
+    WHERE id = @id::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()))
+      AND (SELECT i.cluster = cluster_identity() FROM instance i)
+    RETURNING id, name
+), counts AS (
+    SELECT k.status, sum(k.n) AS n FROM campaign_counts k WHERE k.campaign_id = @id::bigint GROUP BY k.status HAVING sum(k.n) <> 0
+)
+INSERT INTO notices (kind, subject, body)
+SELECT CASE WHEN EXISTS (SELECT FROM counts WHERE status = 'expired') THEN 'campaign.expired' ELSE 'campaign.finished' END,
+    'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name),
+        'counts', (SELECT coalesce(jsonb_object_agg(status, n), '{}') FROM counts))
+FROM ended;
 
 -- name: CondemnCampaign :execrows
 -- A drop's first step: from here on it can neither start nor be resumed, so a

@@ -112,19 +112,37 @@ FROM hit WHERE n.id = hit.id;
 
 -- name: HaltNumbers :execrows
 -- Until an operator acts. The first reason stands: it is what went wrong.
+-- One notice of all that were not stopped yet, about the one it was said of.
 WITH hit AS MATERIALIZED (
-    SELECT n.id FROM numbers o JOIN numbers n ON CASE @reach::text
+    SELECT n.id, n.enabled FROM numbers o JOIN numbers n ON CASE @reach::text
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
         WHEN 'waba' THEN n.waba_id = o.waba_id
         ELSE n.id = o.id END
     WHERE o.id = @number::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
+), moved AS (
+    UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN @reason::text ELSE coalesce(n.stop_reason, @reason::text) END
+    FROM hit WHERE n.id = hit.id RETURNING n.id, hit.enabled AS was
+), sending AS (
+    SELECT DISTINCT c.name FROM moved JOIN campaign_numbers cn ON cn.number_id = moved.id JOIN campaigns c ON c.id = cn.campaign_id
+    WHERE moved.was AND c.state = 'running' ORDER BY c.name LIMIT 50
+), told AS (
+    INSERT INTO notices (kind, subject, body)
+    SELECT 'number.stopped', 'number:' || (array_agg(id ORDER BY id <> @number::text, id))[1], jsonb_build_object(
+        'numbers', jsonb_agg(id ORDER BY id <> @number::text, id), 'reason', @reason::text,
+        'campaigns', (SELECT coalesce(jsonb_agg(name ORDER BY name), '[]') FROM sending))
+    FROM moved WHERE was HAVING count(*) > 0
 )
-UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN @reason::text ELSE coalesce(n.stop_reason, @reason::text) END
-FROM hit WHERE n.id = hit.id;
+SELECT id FROM moved;
 
 -- name: HaltCampaign :execrows
 -- A pause that nobody asked for: it is confirmed as any other, and keeps its reason.
-UPDATE campaigns SET state = 'pausing', state_reason = @reason::text, control_version = control_version + 1,
-    control_at = now(), confirmed_at = NULL
-WHERE id = @campaign::bigint AND state = 'running';
+WITH moved AS (
+    UPDATE campaigns SET state = 'pausing', state_reason = @reason::text, control_version = control_version + 1,
+        control_at = now(), confirmed_at = NULL
+    WHERE id = @campaign::bigint AND state = 'running'
+    RETURNING id, name
+)
+INSERT INTO notices (kind, subject, body)
+SELECT 'campaign.stopped', 'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name), 'reason', @reason::text)
+FROM moved;

@@ -43,5 +43,13 @@ WHERE id = @id::text;
 
 -- name: EnableNumber :execrows
 -- An operator says that what stopped the number is mended. A running throttle
--- pause is Meta's word and stays.
-UPDATE numbers SET enabled = true, stop_reason = NULL WHERE id = @id::text;
+-- pause is Meta's word and stays. Whoever was told of the stop is told of its end.
+WITH moved AS (
+    UPDATE numbers SET enabled = true, stop_reason = NULL WHERE id = @id::text RETURNING id
+), told AS (
+    INSERT INTO notices (kind, subject, body)
+    SELECT 'number.enabled', 'number:' || moved.id, jsonb_build_object('numbers', jsonb_build_array(moved.id)) FROM moved
+    WHERE 'number.stopped' = (SELECT n.kind FROM notices n
+        WHERE n.subject = 'number:' || moved.id AND n.kind LIKE 'number.%' ORDER BY n.id DESC LIMIT 1)
+)
+SELECT id FROM moved;

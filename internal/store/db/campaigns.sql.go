@@ -336,11 +336,22 @@ func (q *Queries) ExpireRecipients(ctx context.Context, db DBTX, arg *ExpireReci
 }
 
 const finishCampaign = `-- name: FinishCampaign :execrows
-UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
-WHERE id = $1::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()))
-  AND (SELECT i.cluster = cluster_identity() FROM instance i)
+WITH ended AS (
+    UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
+    WHERE id = $1::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()))
+      AND (SELECT i.cluster = cluster_identity() FROM instance i)
+    RETURNING id, name
+), counts AS (
+    SELECT k.status, sum(k.n) AS n FROM campaign_counts k WHERE k.campaign_id = $1::bigint GROUP BY k.status HAVING sum(k.n) <> 0
+)
+INSERT INTO notices (kind, subject, body)
+SELECT CASE WHEN EXISTS (SELECT FROM counts WHERE status = 'expired') THEN 'campaign.expired' ELSE 'campaign.finished' END,
+    'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name),
+        'counts', (SELECT coalesce(jsonb_object_agg(status, n), '{}') FROM counts))
+FROM ended
 `
 
+// After a recount, so that the notice tells what is.
 func (q *Queries) FinishCampaign(ctx context.Context, db DBTX, id int64) (int64, error) {
 	result, err := db.Exec(ctx, finishCampaign, id)
 	if err != nil {
@@ -431,25 +442,31 @@ func (q *Queries) RecountCampaign(ctx context.Context, db DBTX, campaign int64) 
 
 const startCampaign = `-- name: StartCampaign :many
 WITH asked AS MATERIALIZED (
-    SELECT c.id, c.state, (NOT $2::boolean AND coalesce(c.start_at, now()) > now()) AS later
-    FROM campaigns c WHERE c.id = $3::bigint FOR NO KEY UPDATE
+    SELECT c.id, c.state, (NOT $1::boolean AND coalesce(c.start_at, now()) > now()) AS later
+    FROM campaigns c WHERE c.id = $2::bigint FOR NO KEY UPDATE
+), moved AS (
+    UPDATE campaigns c SET
+        state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
+        start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
+        started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
+        state_reason = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
+    FROM asked
+    WHERE c.id = asked.id AND c.state = ANY ($3::text[])
+      AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
+      AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.accepted > 0)
+    RETURNING asked.state AS was, c.state, c.start_at, c.id, c.name
+), told AS (
+    INSERT INTO notices (kind, subject, body)
+    SELECT 'campaign.resumed', 'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name)) FROM moved
+    WHERE 'campaign.stopped' = (SELECT n.kind FROM notices n WHERE n.subject = 'campaign:' || moved.id ORDER BY n.id DESC LIMIT 1)
 )
-UPDATE campaigns c SET
-    state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
-    start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
-    started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
-    state_reason = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
-FROM asked
-WHERE c.id = asked.id AND c.state = ANY ($1::text[])
-  AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
-  AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.accepted > 0)
-RETURNING asked.state AS was, c.state, c.start_at
+SELECT was, state, start_at FROM moved
 `
 
 type StartCampaignParams struct {
-	States []string
 	AtOnce bool
 	ID     int64
+	States []string
 }
 
 type StartCampaignRow struct {
@@ -463,7 +480,7 @@ type StartCampaignRow struct {
 // empty import, a time that has run out) gives no row. The new version makes
 // every acknowledgement of a pause that is on its way void.
 func (q *Queries) StartCampaign(ctx context.Context, db DBTX, arg *StartCampaignParams) ([]StartCampaignRow, error) {
-	rows, err := db.Query(ctx, startCampaign, arg.States, arg.AtOnce, arg.ID)
+	rows, err := db.Query(ctx, startCampaign, arg.AtOnce, arg.ID, arg.States)
 	if err != nil {
 		return nil, err
 	}

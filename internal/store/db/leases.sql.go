@@ -129,9 +129,15 @@ func (q *Queries) EnsureLease(ctx context.Context, db DBTX, number string) error
 }
 
 const haltCampaign = `-- name: HaltCampaign :execrows
-UPDATE campaigns SET state = 'pausing', state_reason = $1::text, control_version = control_version + 1,
-    control_at = now(), confirmed_at = NULL
-WHERE id = $2::bigint AND state = 'running'
+WITH moved AS (
+    UPDATE campaigns SET state = 'pausing', state_reason = $1::text, control_version = control_version + 1,
+        control_at = now(), confirmed_at = NULL
+    WHERE id = $2::bigint AND state = 'running'
+    RETURNING id, name
+)
+INSERT INTO notices (kind, subject, body)
+SELECT 'campaign.stopped', 'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name), 'reason', $1::text)
+FROM moved
 `
 
 type HaltCampaignParams struct {
@@ -150,26 +156,38 @@ func (q *Queries) HaltCampaign(ctx context.Context, db DBTX, arg *HaltCampaignPa
 
 const haltNumbers = `-- name: HaltNumbers :execrows
 WITH hit AS MATERIALIZED (
-    SELECT n.id FROM numbers o JOIN numbers n ON CASE $2::text
+    SELECT n.id, n.enabled FROM numbers o JOIN numbers n ON CASE $1::text
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
         WHEN 'waba' THEN n.waba_id = o.waba_id
         ELSE n.id = o.id END
-    WHERE o.id = $3::text
+    WHERE o.id = $2::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
+), moved AS (
+    UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $3::text ELSE coalesce(n.stop_reason, $3::text) END
+    FROM hit WHERE n.id = hit.id RETURNING n.id, hit.enabled AS was
+), sending AS (
+    SELECT DISTINCT c.name FROM moved JOIN campaign_numbers cn ON cn.number_id = moved.id JOIN campaigns c ON c.id = cn.campaign_id
+    WHERE moved.was AND c.state = 'running' ORDER BY c.name LIMIT 50
+), told AS (
+    INSERT INTO notices (kind, subject, body)
+    SELECT 'number.stopped', 'number:' || (array_agg(id ORDER BY id <> $2::text, id))[1], jsonb_build_object(
+        'numbers', jsonb_agg(id ORDER BY id <> $2::text, id), 'reason', $3::text,
+        'campaigns', (SELECT coalesce(jsonb_agg(name ORDER BY name), '[]') FROM sending))
+    FROM moved WHERE was HAVING count(*) > 0
 )
-UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $1::text ELSE coalesce(n.stop_reason, $1::text) END
-FROM hit WHERE n.id = hit.id
+SELECT id FROM moved
 `
 
 type HaltNumbersParams struct {
-	Reason string
 	Reach  string
 	Number string
+	Reason string
 }
 
 // Until an operator acts. The first reason stands: it is what went wrong.
+// One notice of all that were not stopped yet, about the one it was said of.
 func (q *Queries) HaltNumbers(ctx context.Context, db DBTX, arg *HaltNumbersParams) (int64, error) {
-	result, err := db.Exec(ctx, haltNumbers, arg.Reason, arg.Reach, arg.Number)
+	result, err := db.Exec(ctx, haltNumbers, arg.Reach, arg.Number, arg.Reason)
 	if err != nil {
 		return 0, err
 	}

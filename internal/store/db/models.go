@@ -110,6 +110,7 @@ type BreakerEvent struct {
 	Samples   int64
 	Failures  int64
 	Reporters int32
+	Told      bool
 }
 
 type BreakerReport struct {
@@ -242,10 +243,30 @@ type Node struct {
 
 type Notice struct {
 	ID      int64
+	Seq     pgtype.Int8
+	Key     string
 	Kind    string
 	Subject string
 	Body    []byte
 	At      pgtype.Timestamptz
+}
+
+type NoticeEndpoint struct {
+	Endpoint     string
+	Name         string
+	Seq          int64
+	Claim        string
+	ClaimedUntil pgtype.Timestamptz
+	Failures     int32
+	RetryAt      pgtype.Timestamptz
+	Trouble      pgtype.Text
+	SeenAt       pgtype.Timestamptz
+}
+
+type NoticeLog struct {
+	One    bool
+	Origin string
+	Seq    int64
 }
 
 type Number struct {

@@ -59,11 +59,19 @@ func (q *Queries) AddNumber(ctx context.Context, db DBTX, arg *AddNumberParams) 
 }
 
 const enableNumber = `-- name: EnableNumber :execrows
-UPDATE numbers SET enabled = true, stop_reason = NULL WHERE id = $1::text
+WITH moved AS (
+    UPDATE numbers SET enabled = true, stop_reason = NULL WHERE id = $1::text RETURNING id
+), told AS (
+    INSERT INTO notices (kind, subject, body)
+    SELECT 'number.enabled', 'number:' || moved.id, jsonb_build_object('numbers', jsonb_build_array(moved.id)) FROM moved
+    WHERE 'number.stopped' = (SELECT n.kind FROM notices n
+        WHERE n.subject = 'number:' || moved.id AND n.kind LIKE 'number.%' ORDER BY n.id DESC LIMIT 1)
+)
+SELECT id FROM moved
 `
 
 // An operator says that what stopped the number is mended. A running throttle
-// pause is Meta's word and stays.
+// pause is Meta's word and stays. Whoever was told of the stop is told of its end.
 func (q *Queries) EnableNumber(ctx context.Context, db DBTX, id string) (int64, error) {
 	result, err := db.Exec(ctx, enableNumber, id)
 	if err != nil {
