@@ -22,6 +22,7 @@ func (c *claimer) claim(ctx context.Context, ask Ask, p *permit) (took, handed i
 	defer cancel()
 	claimed, err := c.opts.Store.Claim(call, ask)
 	observe(c.metrics.claim, sent.wall)
+	c.strain.took(time.Since(sent.wall), err)
 	if err != nil {
 		// It may have committed all the same. Its rows are never used, only
 		// given back by their seq; a late reply is not looked at.

@@ -194,10 +194,12 @@ func (c *claimer) size(ctx context.Context) int {
 	room, wait := c.bucket.room(time.Now(), ahead)
 	// What may be outstanding is T_claim's worth of work, or what the senders
 	// and two batches hold when calls are slower than that.
+	// Both are cut while Postgres is slow, down to one batch.
 	rate, _ := c.guard.pace(time.Now())
-	most := max(16, int(rate*claimFresh.Seconds()), c.running+int(rate/2))
+	batch := max(16, int(rate*horizon.Seconds()))
+	most := c.strain.part(max(16, int(rate*claimFresh.Seconds()), c.running+int(rate/2)), batch)
 	open := room - c.hand.len()
-	n := min(c.free, open, most-c.writer.outstanding(), claimMost)
+	n := min(c.free, open, most-c.writer.outstanding(), c.strain.part(int(rate*ahead.Seconds())+batch, batch), c.fresh(rate), claimMost)
 	if n <= 0 {
 		c.sleep(ctx, min(max(wait, linger/4), workEvery))
 		return 0
@@ -209,6 +211,12 @@ func (c *claimer) size(ctx context.Context) int {
 		return 0
 	}
 	return n
+}
+
+// fresh is how many rows can have a token before they are too old to be sent: a
+// slow claim brings them old already, and the others would only be given back.
+func (c *claimer) fresh(rate float64) int {
+	return max(1, int(rate*(claimFresh-c.claims.p95(0)).Seconds()))
 }
 
 // giveBackBurned returns the rows of claims that failed and committed all the

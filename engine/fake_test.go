@@ -135,7 +135,9 @@ func (m *memory) row(id int64) *memRow {
 
 // begin is the start of every call: it takes time, and may not get through.
 func (m *memory) begin(ctx context.Context, op string, v any) error {
+	m.mu.Lock()
 	timer := time.NewTimer(m.latency + m.slow[op])
+	m.mu.Unlock()
 	defer timer.Stop()
 	select {
 	case <-timer.C:

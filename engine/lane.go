@@ -25,6 +25,7 @@ type lane struct {
 	hand   *hand
 	writer *writer
 	calls  sample // durations of calls
+	strain strain // of Postgres, by the durations of claims and writes
 
 	demand  chan struct{} // a sender is free; capacity: the most senders there can be
 	work    chan *row     // unbuffered, to a free sender; nil sends it home

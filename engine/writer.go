@@ -34,6 +34,7 @@ type writer struct {
 	lease   LeaseID
 	reached func() time.Time // when the last heartbeat that got through was sent
 	metrics *laneMetrics
+	strain  *strain
 	log     *slog.Logger
 
 	mu      sync.Mutex
@@ -49,7 +50,7 @@ type writer struct {
 
 func newWriter(l *lane) *writer {
 	return &writer{
-		store: l.opts.Store, lease: l.lease, metrics: l.metrics, log: l.log,
+		store: l.opts.Store, lease: l.lease, metrics: l.metrics, strain: &l.strain, log: l.log,
 		reached: l.trust.since,
 		open:    make(map[int64]int), wake: make(chan struct{}, 1),
 	}
@@ -213,6 +214,7 @@ func (w *writer) try(ctx context.Context, batch []Result) error {
 	start := time.Now()
 	err := w.store.Record(call, w.lease, batch, done)
 	observe(w.metrics.record, start)
+	w.strain.took(time.Since(start), err)
 	if err != nil {
 		return fmt.Errorf("record results: %w", err)
 	}
