@@ -185,6 +185,11 @@
 // that lets one pass (for 10 s at first, then longer), because a node that lives
 // and takes nothing would have the others give and take for ever.
 //
+// We halve what a lane claims and leaves outstanding while its claims and writes
+// are slow, and give it back an eighth at a time, because a database that is slow
+// for what is asked of it would only be asked for more: rows that come late are
+// claimed, given back and claimed again.
+//
 // We give one lane one writer, because two would write the results of one claim
 // batch in two orders, and neither would know which was last.
 package engine
