@@ -192,6 +192,22 @@ func TestSuspectFailuresStopTheirCampaign(t *testing.T) {
 }
 
 // Calls that never leave this machine must not go round at full rate.
+func TestOurOwnProxySlowsTheLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(time.Millisecond, number(1250, 0.2))
+		store.campaign(1, 0, 5000)
+		api := &ledger{latency: 10 * time.Millisecond}
+		api.answer = func(int, Message) Answer { return Answer{Local: true, Title: "HTTP 502 without a readable answer"} }
+		r := startLane(t, store, api)
+		time.Sleep(time.Minute)
+		r.finish()
+		if calls := len(api.sends()); calls > 300 || calls < 3 || store.story(HostScope) != "" {
+			t.Errorf("%d calls in a minute behind a broken proxy; host: %s", calls, store.story(HostScope))
+		}
+	})
+}
+
 func TestUnsentCallsSlowTheLane(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -179,9 +179,10 @@ func (l *lane) react(r *row, begun time.Time, a Answer) Answer {
 		}
 	case Accept:
 		l.guard.accepted(r.Campaign, begun, time.Now())
-	case Pause, Release:
-		// A call that never left this machine is no throttle, but to claim the
-		// row again at once, for ever, would be a loop at full rate.
+	case Pause, Release, Reconcile:
+		// A call that never left this machine, or met our own proxy, is no
+		// throttle, but to claim the next row at once, for ever, would be a loop
+		// at full rate.
 		if a.Action == Pause || a.Local {
 			l.rest(r, begun, a)
 		}

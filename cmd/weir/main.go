@@ -56,6 +56,7 @@ type cli struct {
 	Number   numberCmd   `cmd:"" help:"The business phone numbers that send."`
 	Campaign campaignCmd `cmd:"" help:"Create, start, watch and prove campaigns."`
 	Notify   notifyCmd   `cmd:"" help:"Try the endpoints that are told when something happens."`
+	Breaker  breakerCmd  `cmd:"" help:"What stops the fleet when the platform is in trouble."`
 	Sim      simCmd      `cmd:"" help:"Run a simulated Cloud API to rehearse on."`
 	Demo     demoCmd     `cmd:"" help:"Send a campaign on this machine, end to end, and prove it."`
 }
