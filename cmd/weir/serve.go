@@ -32,6 +32,7 @@ type serveCmd struct {
 	AppSecret     []string      `env:"WEIR_APP_SECRET" help:"Meta's app secret, which signs webhooks; two, comma-separated, while it is being changed."`
 	VerifyToken   string        `env:"WEIR_VERIFY_TOKEN" help:"Answers Meta's subscription handshake."`
 	NoWebhooks    bool          `env:"WEIR_NO_WEBHOOKS" help:"This node receives no webhooks (others must)."`
+	APIToken      string        `name:"api-token" env:"WEIR_API_TOKEN" help:"Lets other systems in at /v1, as Authorization: Bearer. Unset: nobody."`
 	LeaseTTL      time.Duration `env:"WEIR_LEASE_TTL" default:"10s" help:"How long a number stays owned without a heartbeat."`
 	UnknownWindow time.Duration `env:"WEIR_UNKNOWN_WINDOW" default:"30m" help:"Healthy webhook time before a campaign's policy decides for an unknown recipient."`
 }
@@ -40,12 +41,17 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return `  WEIR_ACCESS_TOKEN_FILE=/etc/weir/token WEIR_APP_SECRET=… WEIR_VERIFY_TOKEN=… weir serve --listen :8080
 
-Serves /webhooks/whatsapp, /metrics, /healthz and /readyz. SIGTERM hands over cleanly.`
+Serves /webhooks/whatsapp, /metrics, /healthz and /readyz, and with WEIR_API_TOKEN
+POST /v1/breakers/{scope}: {"state": "open", "for": "10m", "reason": "…"}. SIGTERM
+hands over cleanly.`
 }
 
 func (c serveCmd) Run(ctx context.Context, s *session) error {
 	if len(c.AppSecret) == 0 && !c.NoWebhooks {
 		return usagef("serve needs WEIR_APP_SECRET to trust webhooks (Meta's app dashboard: Settings, Basic); a node that receives none says --no-webhooks")
+	}
+	if c.APIToken != "" && len(c.APIToken) < 16 {
+		return usagef("WEIR_API_TOKEN is shorter than 16 characters and could be guessed: `openssl rand -hex 24` makes one")
 	}
 	if c.UnknownWindow < time.Second {
 		return usagef("--unknown-window must be at least 1s, and in earnest longer than Meta's webhooks take: 30m")
@@ -107,7 +113,10 @@ func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*no
 	if n.jobs, err = c.jobs(ctx, n); err != nil {
 		return nil, err
 	}
-	n.http = api.Options{Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), Ready: n.ready, Logger: log}
+	n.http = api.Options{
+		Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), Ready: n.ready, Logger: log,
+		Token: c.APIToken, Force: db.ForceBreaker,
+	}
 	if n.listens {
 		n.http.Webhooks, err = c.receiver(ctx, n, reg)
 	}

@@ -1,7 +1,8 @@
 // Package api hides the HTTP that Weir serves to others: health for whoever
-// runs it, metrics for Prometheus, and the place where the webhook receiver
-// hangs. It promises that /readyz tells the truth about whether this node can
-// work, and never serves anything of a recipient's, nor to strangers what an
+// runs it, metrics for Prometheus, the place where the webhook receiver hangs,
+// and the breakers for other systems. It promises that /readyz tells the truth
+// about whether this node can work and that /v1 opens to the token alone, and
+// never serves anything of a recipient's, nor to strangers what an
 // error says of the database.
 package api
 
@@ -12,6 +13,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/weirhq/weir/internal/store"
 )
 
 // Options of a Handler. The zero value serves health alone.
@@ -23,9 +26,15 @@ type Options struct {
 	// the error wraps ErrSchema.
 	Ready  func(ctx context.Context) error
 	Logger *slog.Logger // nil: silent
+
+	// Token is what callers of /v1 name in Authorization: Bearer; "" serves no
+	// /v1 at all. Force holds a breaker for a time.
+	Token string
+	Force func(ctx context.Context, f store.Force) error
 }
 
-// Handler routes /webhooks/whatsapp, /metrics, /healthz and /readyz.
+// Handler routes /webhooks/whatsapp, /metrics, /healthz and /readyz, and with a
+// token POST /v1/breakers/{scope}.
 func Handler(opts Options) http.Handler {
 	mux := http.NewServeMux()
 	if opts.Webhooks != nil {
@@ -37,6 +46,11 @@ func Handler(opts Options) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
+	if opts.Token != "" && opts.Force != nil {
+		mux.Handle("POST /v1/breakers/{scope}", authorized(opts.Token, &forcing{
+			force: opts.Force, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
+		}))
+	}
 	mux.Handle("GET /readyz", &readiness{ask: opts.Ready, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))})
 	return mux
 }
