@@ -47,6 +47,23 @@ const (
 	ScopeApp                    // every number that uses this token or app
 )
 
+// Spare is whom an answer asks to leave in peace, in every campaign and not only
+// in the row's. It becomes a row that every claim reads.
+type Spare uint8
+
+// Whom to spare.
+const (
+	SpareNobody    Spare = iota
+	SparePair            // this person, by this number: 4^X s, X = how often in a row (Meta's advice for its pair limit)
+	SpareMarketing       // this person, by the marketing of this account, for After
+	SpareForGood         // as SpareMarketing, until they ask for it again
+)
+
+var spareNames = [...]string{"", "pair", "marketing", "for_good"}
+
+// String is the spare's name in the store's statements; "" spares nobody.
+func (s Spare) String() string { return spareNames[s] }
+
 // Answer is what one call came to, in our words. Sender.Send returns an
 // Answer and never an error: every way a call can end is one of the actions.
 type Answer struct {
@@ -59,5 +76,7 @@ type Answer struct {
 	After     time.Duration // Pause, Reschedule: not before this long; 0 = policy decides
 	Throttled bool          // Pause: the number was too fast, and learns from it. Reschedule: no attempt is spent
 	Suspect   bool          // Fail: more likely the campaign's fault than the row's when it repeats
+	Once      bool          // Reschedule: one more call is all it is worth; the same answer again ends the row
+	Spare     Spare         // Reschedule, Fail: what else must leave this person in peace
 	Local     bool          // it was met on this side, as a name that does not resolve or our own proxy: it says nothing of the platform
 }

@@ -47,11 +47,12 @@ func (c *claimer) claim(ctx context.Context, ask Ask, p *permit) (took, handed i
 	return len(claimed), len(rows)
 }
 
-// take makes rows of what a claim returned; the suppressed are settled already.
+// take makes rows of what a claim returned; the suppressed are settled already,
+// and those that must wait are pending again.
 func (c *claimer) take(claimed []Recipient, seq int64, by instant, p *permit) []*row {
 	rows := make([]*row, 0, len(claimed))
 	for _, r := range claimed {
-		if r.Suppressed {
+		if r.Suppressed || r.Waiting {
 			continue
 		}
 		taken := &row{Recipient: r, seq: seq, by: by, permit: p}

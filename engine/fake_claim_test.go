@@ -44,6 +44,12 @@ func (m *memory) takeDue(ask Ask) []Recipient {
 			id := c.due[len(c.due)-1]
 			c.due = c.due[:len(c.due)-1]
 			r := m.row(id)
+			if time.Now().Before(r.peace) {
+				r.due = r.peace
+				c.delayed = append(c.delayed, id)
+				got = append(got, Recipient{ID: id, Campaign: c.ID, Claim: r.claim, Waiting: true})
+				continue
+			}
 			r.claim++
 			out := Recipient{ID: id, Campaign: c.ID, Claim: r.claim, Attempt: r.attempt + 1, Due: r.due, Phone: "+1", Suppressed: r.suppressed}
 			got = append(got, out)

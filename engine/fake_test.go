@@ -84,6 +84,7 @@ type memRow struct {
 	messages   []string
 	code       int
 	suppressed bool
+	peace      time.Time // leave the person alone until then
 }
 
 type memClaim struct {

@@ -78,7 +78,7 @@ func join(a, b StatusUpdate) StatusUpdate {
 	if compareFailure(b, a) < 0 {
 		first = b
 	}
-	top.FailedAt, top.Code, top.Title = first.FailedAt, first.Code, first.Title
+	top.FailedAt, top.Code, top.Title, top.Asks = first.FailedAt, first.Code, first.Title, first.Asks
 	top.Number = lesser(a.Number, b.Number)
 	top.Phone = lesser(a.Phone, b.Phone)
 	return top

@@ -56,7 +56,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		wait:       histogram("weir_bucket_wait_seconds", "How long a row waited for its token."),
 		claim:      histogram("weir_claim_duration_seconds", "Time of one claim call."),
 		record:     histogram("weir_record_duration_seconds", "Time of one write of results, failed ones too."),
-		claimed:    counter("weir_claimed_rows_total", "Rows claimed, suppressed ones included."),
+		claimed:    counter("weir_claimed_rows_total", "Rows that claims found due, those suppressed or put off included."),
 		results:    counter("weir_results_total", "Results recorded, by the status written.", "status"),
 		configured: gauge("weir_rate_configured", "Messages per second that the operator allows: limit less headroom."),
 		effective:  gauge("weir_rate_effective", "Messages per second that the bucket lets through."),

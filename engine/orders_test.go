@@ -15,7 +15,7 @@ func TestNoClaimPassesAnOrder(t *testing.T) {
 		"a stopped campaign": {Action: StopCampaign, Scope: ScopeCampaign, Code: 132015},
 		"a stopped number":   {Action: StopNumber, Scope: ScopeNumber, Code: 131031},
 		"suspect failures":   {Action: Fail, Code: 132000, Suspect: true},
-		"a short pause":      {Action: Pause, Scope: ScopeNumber, Code: 130429},
+		"a short pause":      {Action: Pause, Scope: ScopeNumber, Throttled: true, Code: 130429},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 // Reasons that our own policy writes as a Result's or Restraint's words.
 const (
 	ReasonAttempts = "attempts_exhausted" // Dead: the last allowed attempt was refused
+	ReasonRefused  = "refused_again"      // Dead: the one further try that the answer was worth had the same answer
 	ReasonSuspect  = "suspect_failures"   // HaltCampaign: the same kind of failure again and again
 )
 
@@ -61,6 +62,9 @@ func (p Policy) WithDefaults() Policy {
 func (p Policy) Settle(r Recipient, retry Retry, a Answer, u float64) Result {
 	p = p.WithDefaults()
 	res := Result{Recipient: r.ID, Campaign: r.Campaign, Claim: r.Claim, Code: a.Code, Title: a.Title}
+	if a.Spare != SpareNobody {
+		res.Spare, res.SpareFor = a.Spare, max(a.After, 0)
+	}
 	switch a.Action {
 	case Accept:
 		res.Status, res.MessageID = Accepted, a.MessageID
@@ -73,7 +77,7 @@ func (p Policy) Settle(r Recipient, retry Retry, a Answer, u float64) Result {
 		if a.Throttled {
 			p.again(&res, a, u)
 		} else {
-			p.reschedule(&res, r.Attempt >= max(retry.MaxAttempts, 1), a, p.wait(r, retry.Jitter, u))
+			p.reschedule(&res, r, retry, a, u)
 		}
 	case Fail:
 		res.Status = Failed
@@ -92,14 +96,17 @@ func (p Policy) again(res *Result, a Answer, u float64) {
 }
 
 // reschedule delays a row, or gives it up when its attempts are spent.
-func (p Policy) reschedule(res *Result, spent bool, a Answer, wait time.Duration) {
-	if spent {
+func (p Policy) reschedule(res *Result, r Recipient, retry Retry, a Answer, u float64) {
+	switch {
+	case a.Once && r.Code == a.Code:
+		res.Status, res.Title = Dead, ReasonRefused
+	case r.Attempt >= max(retry.MaxAttempts, 1):
 		res.Status, res.Title = Dead, ReasonAttempts
-		return
+	default:
+		// The platform's wait comes first and the jitter after it, or all rows
+		// that were told the same wait would come due in the same instant.
+		res.Status, res.Delay = Pending, max(a.After, 0)+p.wait(r, retry.Jitter, u)
 	}
-	// The platform's wait comes first and the jitter after it, or all rows
-	// that were told the same wait would come due in the same instant.
-	res.Status, res.Delay = Pending, max(a.After, 0)+wait
 }
 
 // wait is how long a row rests after its n-th attempt.

@@ -13,7 +13,7 @@ import (
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	due := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	r := Recipient{ID: 7, Campaign: 3, Claim: 2, Attempt: 2, Due: due}
+	r := Recipient{ID: 7, Campaign: 3, Claim: 2, Attempt: 2, Due: due, Code: 503}
 	back := Result{Status: Pending, Refund: true, KeepDue: true, Due: due}
 	for name, tt := range map[string]struct {
 		answer Answer
@@ -34,6 +34,11 @@ func TestSettle(t *testing.T) {
 		"retry, no jitter":     {Answer{Action: Reschedule}, 3, 0, Result{Status: Pending}},
 		"retry, half jitter":   {Answer{Action: Reschedule}, 3, 0.5, Result{Status: Pending, Delay: time.Second}},
 		"retry, not before":    {Answer{Action: Reschedule, After: time.Minute}, 3, 0.5, Result{Status: Pending, Delay: 61 * time.Second}},
+		"once":                 {Answer{Action: Reschedule, Code: 131049, Once: true, After: time.Hour}, 3, 0, Result{Status: Pending, Code: 131049, Delay: time.Hour}},
+		"once, again":          {Answer{Action: Reschedule, Code: 503, Once: true}, 3, 0, Result{Status: Dead, Code: 503, Title: ReasonRefused}},
+		"not once, again":      {Answer{Action: Reschedule, Code: 503}, 3, 0, Result{Status: Pending, Code: 503}},
+		"spared for a while":   {Answer{Action: Reschedule, Spare: SpareMarketing, After: time.Hour}, 2, 0, Result{Status: Dead, Title: ReasonAttempts, Spare: SpareMarketing, SpareFor: time.Hour}},
+		"spared for good":      {Answer{Action: Fail, Spare: SpareForGood}, 2, 0, Result{Status: Failed, Spare: SpareForGood}},
 		"spent":                {Answer{Action: Reschedule, Code: 2}, 2, 0.5, Result{Status: Dead, Code: 2, Title: ReasonAttempts}},
 		"spent, no limit":      {Answer{Action: Reschedule}, 0, 0.5, Result{Status: Dead, Title: ReasonAttempts}},
 		"pair throttled":       {Answer{Action: Reschedule, Throttled: true, After: 6 * time.Second}, 2, 0, Result{Status: Pending, Refund: true, Delay: 6 * time.Second}},

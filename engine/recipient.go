@@ -70,11 +70,16 @@ type Recipient struct {
 	Claim    int32 // the row's fence: only a claim and a replay bump it
 	Attempt  int   // 1 for the first; the claim has already spent it
 	Due      time.Time
+	Code     int    // the platform's code of its last answer, 0 = none or accepted
 	Phone    string // E.164 with +
 	Values   []string
 	// Suppressed: the claim found an opt-out. The row is settled already and
 	// must not be sent; it is returned so that the claimer knows it took rows.
 	Suppressed bool
+	// Waiting: the claim found that this person must be left in peace for a
+	// while. The row is pending again until then, nothing is spent, and it is
+	// returned for the same reason.
+	Waiting bool
 }
 
 // Message is one call to make.
@@ -106,4 +111,6 @@ type Result struct {
 	Refund    bool          // Pending: no call was made or it was throttled; the attempt is given back
 	KeepDue   bool          // Pending: give-back; the old due time stands instead of Delay
 	Due       time.Time     // with KeepDue
+	Spare     Spare         // who else must leave this person in peace,
+	SpareFor  time.Duration // and for how long, where Spare does not say
 }

@@ -229,6 +229,7 @@ type StatusUpdate struct {
 	At        time.Time
 	Code      int    // Failed: the platform's code; folded: kept under a greater Status too
 	Title     string // Failed: its words; folded: as Code
+	Asks      Answer // Failed: what the code asks for beyond its message; the zero value asks for nothing; folded: as Code
 
 	// Set by Fold: the first time of each status, zero when it was not seen.
 	SentAt, DeliveredAt, ReadAt, FailedAt time.Time

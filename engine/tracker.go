@@ -57,7 +57,7 @@ func (s *submission) items() int { return len(s.updates) + len(s.events) }
 func (s *submission) bytes() int {
 	n := 0
 	for _, u := range s.updates {
-		n += 256 + len(u.Number) + len(u.Phone) + len(u.MessageID) + len(u.Title)
+		n += 384 + len(u.Number) + len(u.Phone) + len(u.MessageID) + len(u.Title)
 	}
 	for _, e := range s.events {
 		n += 128 + len(e.Kind) + len(e.Account) + len(e.Number) + len(e.Body)

@@ -123,7 +123,7 @@ func TestTrackerIsBusyWhenFull(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]TrackerOptions{
 		"count": {MaxItems: 3},
-		"bytes": {MaxBytes: 1000},
+		"bytes": {MaxBytes: 1500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,7 +4,7 @@ package engine
 type verdict uint8
 
 const (
-	saysNothing  verdict = iota // no call was made, for a reason of ours; or only this pair is too fast
+	saysNothing  verdict = iota // no call was made, for a reason of ours; or only this pair is too fast, or this number away
 	saysUp                      // it answered, whatever it said of the message
 	saysThrottle                // it is up, and the number too fast: neutral to the share of failures
 	saysDown                    // it failed, or a request was written and no answer that can be read came back
@@ -34,6 +34,9 @@ func (a Answer) verdict() verdict {
 			return saysNothing
 		}
 	case Pause:
+		if !a.Throttled {
+			return saysNothing
+		}
 		return saysThrottle
 	case StopCampaign, StopNumber:
 		if a.Local {
@@ -50,7 +53,7 @@ func (a Answer) probeEnd() ProbeEnd {
 		return ProbeThrottled
 	case v == saysDown:
 		return ProbeFailed
-	case v == saysUp, a.Action == Reschedule:
+	case v == saysUp, a.Action == Reschedule, a.Action == Pause:
 		return ProbeAnswered
 	default:
 		return ProbeUnused

@@ -255,14 +255,21 @@ CREATE TABLE attempts (
     PRIMARY KEY (recipient_id, claim)
 );
 
+-- Whom nothing may be sent to, and whom nothing may be sent to yet. One table,
+-- so that a claim asks once for each row. at is when it was said: what was said
+-- later stands.
 CREATE TABLE suppressions (
-    phone   text COLLATE "C" NOT NULL,
-    scope   text NOT NULL,                                  -- all | marketing | utility | authentication | waba:W | number:N
-    reason  text,
-    until   timestamptz NOT NULL DEFAULT 'infinity',
-    at      timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (phone, scope)
+    phone    text COLLATE "C" NOT NULL,
+    scope    text NOT NULL,                                 -- all | marketing | utility | authentication | waba:W | waba:W:marketing | number:N
+    kind     text NOT NULL DEFAULT 'suppress' CHECK (kind IN ('suppress', 'wait')),
+    reason   text,
+    until    timestamptz NOT NULL DEFAULT 'infinity',
+    at       timestamptz NOT NULL DEFAULT now(),
+    strikes  int NOT NULL DEFAULT 0,                        -- wait: how many of them came in a row before this one
+    PRIMARY KEY (phone, scope, kind),
+    CHECK (kind = 'suppress' OR until < 'infinity')
 );
+CREATE INDEX suppressions_waits ON suppressions (until) WHERE kind = 'wait';
 
 -- A missing breaker row is a closed gate: a number's row is made with the number.
 -- What is said of the last move (reason, note, samples, failures, reporters) is

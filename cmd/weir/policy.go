@@ -86,8 +86,9 @@ func answersOf(p engine.Policy) []answerView {
 	b := engine.BreakerPolicy{}.WithDefaults()
 	return []answerView{
 		{"accepted", "the recipient is accepted, or held while Meta assesses the template's quality; status webhooks move it on"},
-		{"throttled", fmt.Sprintf("the number (its account, its app) pauses for up to %v, doubling to %v while it goes on; the recipient goes back, nothing is spent", p.PauseBase, p.PauseCap)},
+		{"throttled", fmt.Sprintf("the number (its account, its app) pauses for up to %v, doubling to %v while it goes on; then it goes on at nine tenths of what was accepted and climbs back; the recipient goes back, nothing is spent", p.PauseBase, p.PauseCap)},
 		{"later", "this recipient waits as above, after what Meta asked for; an attempt is spent, unless this pair of number and person was throttled"},
+		{"enough marketing", "Meta's cap for this person: no campaign of the account sends them marketing for a day, then this one tries once more; else dead, or failed by webhook"},
 		{"refused", fmt.Sprintf("this recipient is failed, with Meta's code; %d refusals in a row that look like the campaign's fault stop the campaign", p.Suspects)},
 		{"campaign cannot be sent", "the campaign stops until you mend the template and start it again; nothing is spent"},
 		{"number cannot send", "the number (its account, its app) stops until you mend it and enable it again; nothing is spent"},

@@ -37,7 +37,8 @@ func Classify(status int, header http.Header, body []byte) engine.Answer {
 
 // ClassifyCode says what an error code asks for when it comes with a failed
 // status webhook. Such a message is known to have failed, so what would be
-// Reconcile on a call is Reschedule here; a retry is a new message.
+// Reconcile on a call is Reschedule here; a retry is a new message, not before a
+// minute has passed: what failed after it was taken does not pass in a second.
 func ClassifyCode(code int) engine.Answer {
 	e := lookup(code)
 	if e == nil {
@@ -46,6 +47,9 @@ func ClassifyCode(code int) engine.Answer {
 	a := e.answer(code)
 	if a.Action == engine.Reconcile {
 		a.Action = engine.Reschedule
+	}
+	if a.Action == engine.Reschedule {
+		a.After = max(a.After, failedWait)
 	}
 	return a
 }
@@ -66,6 +70,9 @@ func Advice(code int) string {
 	}
 	return ""
 }
+
+// failedWait is the least wait before a message that failed is replaced.
+const failedWait = time.Minute
 
 const titleUnlisted = "error that Meta does not list"
 

@@ -81,7 +81,10 @@ func said(a engine.Answer) string {
 	if a.After != 0 {
 		s += " after=" + a.After.String()
 	}
-	return s + flags("throttled", a.Throttled, "suspect", a.Suspect, "local", a.Local)
+	if a.Spare != engine.SpareNobody {
+		s += " spare=" + a.Spare.String()
+	}
+	return s + flags("throttled", a.Throttled, "suspect", a.Suspect, "once", a.Once, "local", a.Local)
 }
 
 func flags(pairs ...any) (s string) {
@@ -123,9 +126,9 @@ func TestExchanges(t *testing.T) {
 func TestClassifyCodeOfAFailedWebhook(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]string{
-		131049: "reschedule recipient code=131049 after=24h0m0s",
-		131000: "reschedule recipient code=131000", // the message is known to have failed
-		1:      "reschedule recipient code=1",
+		131049: "reschedule recipient code=131049 after=24h0m0s spare=marketing once",
+		131000: "reschedule recipient code=131000 after=1m0s", // the message is known to have failed
+		1:      "reschedule recipient code=1 after=1m0s",
 		131026: "fail recipient code=131026",
 		132015: "stop_campaign campaign code=132015",
 		131042: "stop_number waba code=131042",

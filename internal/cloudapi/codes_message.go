@@ -1,5 +1,7 @@
 package cloudapi
 
+import "github.com/weirhq/weir/engine"
+
 // recipientCodes are the platform's last word on one recipient: no retry and no
 // other message would end differently soon.
 var recipientCodes = []entry{
@@ -10,7 +12,7 @@ var recipientCodes = []entry{
 	{lo: 131026, asks: fail, title: "not on WhatsApp, or client too old"},
 	{lo: 131030, asks: fail, title: "recipient is not in the test number's list", advice: "add the phone to the test number's recipients, or use a real number"},
 	{lo: 131047, asks: fail, title: "outside the 24 hour window"},
-	{lo: 131050, asks: fail, title: "recipient stopped marketing messages from you"},
+	{lo: 131050, asks: engine.Answer{Action: engine.Fail, Spare: engine.SpareForGood}, title: "recipient stopped marketing messages from you"},
 	{lo: 131062, asks: fail, title: "recipient id not supported for this message"},
 	{lo: 137000, asks: fail, title: "recipient's identity has changed"},
 }

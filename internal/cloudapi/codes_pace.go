@@ -8,7 +8,6 @@ import (
 
 const (
 	maintenance = time.Minute      // Meta: a throughput upgrade takes up to one
-	pairWait    = time.Minute      // ten slots of the pair limit of one message in 6 s
 	capWait     = 24 * time.Hour   // Meta: earlier resends prolong the block
 	mediaWait   = 30 * time.Second // a link that fails now may work soon
 )
@@ -31,14 +30,13 @@ var paceCodes = []entry{
 	{lo: 2494100, asks: absent, title: "number is in maintenance"},
 
 	// One number to one person, one message in 6 s with bursts borrowed from
-	// the future. Only this recipient waits. A campaign sends one message to
-	// each, so someone else wrote too, and a minute later is early enough.
-	{lo: 131056, asks: engine.Answer{Action: engine.Reschedule, Scope: engine.ScopePair, Throttled: true, After: pairWait}, title: "too many messages from this number to this recipient"},
+	// the future. Only this pair waits, longer each time.
+	{lo: 131056, asks: engine.Answer{Action: engine.Reschedule, Scope: engine.ScopePair, Throttled: true, Spare: engine.SparePair}, title: "too many messages from this number to this recipient"},
 
 	// Meta's cap of marketing messages per person. Resends within 24 h
-	// prolong the block for that person (Meta, April 2026). Spends an attempt:
-	// a capped person may stay capped, and US numbers always are.
-	{lo: 131049, asks: after(reschedule, capWait), title: "recipient has had enough marketing messages", advice: "marketing to US numbers is never delivered: leave them out"},
+	// prolong the block for that person (Meta, April 2026), whatever campaign
+	// they are of. One more try is worth it: a capped person may stay capped.
+	{lo: 131049, asks: engine.Answer{Action: engine.Reschedule, After: capWait, Once: true, Spare: engine.SpareMarketing}, title: "recipient has had enough marketing messages", advice: "marketing to US numbers is never delivered: leave them out"},
 
 	// The service is down and says so before it takes the message: retry.
 	// Assumed not accepted; Meta guarantees nothing.

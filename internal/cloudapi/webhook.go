@@ -168,6 +168,9 @@ func (d *decoder) update(s *hookStatus, now time.Time) (engine.StatusUpdate, boo
 	if status == engine.Failed && len(s.Errors) > 0 {
 		u.Code = s.Errors[0].Code.value
 		u.Title = failureTitle(s.Errors[0])
+		if s.Errors[0].Code.ok {
+			u.Asks = ClassifyCode(u.Code)
+		}
 	}
 	return u, true
 }

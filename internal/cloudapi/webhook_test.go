@@ -62,11 +62,11 @@ func TestStatusesOfAllKinds(t *testing.T) {
 		},
 		"failed with a listed code": {
 			`{"id":"m","status":"failed","errors":[{"code":131026,"title":"Message undeliverable","error_data":{"details":"to +5511987654321"}}]}`,
-			engine.StatusUpdate{Status: engine.Failed, At: arrival, Code: 131026, Title: Title(131026)},
+			engine.StatusUpdate{Status: engine.Failed, At: arrival, Code: 131026, Title: Title(131026), Asks: ClassifyCode(131026)},
 		},
 		"failed with an unlisted code": {
 			`{"id":"m","status":"failed","errors":[{"code":"139999","title":"Nobody at +55 11 98765-4321"}]}`,
-			engine.StatusUpdate{Status: engine.Failed, At: arrival, Code: 139999, Title: "Nobody at*"},
+			engine.StatusUpdate{Status: engine.Failed, At: arrival, Code: 139999, Title: "Nobody at*", Asks: ClassifyCode(139999)},
 		},
 		"failed without errors": {`{"id":"m","status":"failed"}`, engine.StatusUpdate{Status: engine.Failed, At: arrival}},
 	} {

@@ -12,7 +12,7 @@
 //	tend              every 2 s: looks which campaigns are due to start, which may
 //	                  finish, and which pauses nobody is awaited for any more
 //	sweep             every minute: statuses that found no recipient are tried
-//	                  again, old webhook events are deleted
+//	                  again, old webhook events and waits are deleted
 //	fold_counts       every minute: the log of counts is replaced by its sums
 //	tell              every 2 s: what happened gets its place in the log of notices,
 //	                  and endpoints that have not been told yet get a deliver

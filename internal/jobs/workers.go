@@ -185,15 +185,15 @@ type sweepArgs struct{}
 func (sweepArgs) Kind() string                 { return "sweep" }
 func (sweepArgs) InsertOpts() river.InsertOpts { return once() }
 
-// sweepWorker keeps webhook events, those of breakers, and notices few: the old
-// go first, so that a flood of statuses nobody knows cannot keep them.
+// sweepWorker keeps webhook events, those of breakers, notices and persons' waits
+// few: the old go first, so that a flood of statuses nobody knows cannot keep them.
 type sweepWorker struct {
 	desk
 	steady[sweepArgs]
 }
 
 func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
-	dropErr := errors.Join(w.store.DropEvents(ctx), w.store.ForgetBreakerEvents(ctx), w.store.DropNotices(ctx))
+	dropErr := errors.Join(w.store.DropEvents(ctx), w.store.ForgetBreakerEvents(ctx), w.store.DropNotices(ctx), w.store.DropWaits(ctx))
 	placed, err := w.store.RetryUnmatched(ctx, 0)
 	if placed > 0 {
 		w.log.InfoContext(ctx, "statuses found their recipients late", "placed", placed)

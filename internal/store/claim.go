@@ -8,8 +8,9 @@ import (
 	"github.com/weirhq/weir/internal/store/db"
 )
 
-// Claim takes at most ask.Free due recipients, never more than 500. What it
-// finds opted out it settles and returns as Suppressed. Nothing comes back
+// Claim takes at most ask.Free due recipients, never more than 500. Whom it
+// finds opted out it settles and returns as Suppressed; whom it finds to be left
+// in peace for a while it puts off and returns as Waiting. Nothing comes back
 // when a gate is closed; which one, the statement does not say.
 func (s *Store) Claim(ctx context.Context, ask engine.Ask) ([]engine.Recipient, error) {
 	p := claimParams(ask)
@@ -25,7 +26,8 @@ func (s *Store) Claim(ctx context.Context, ask engine.Ask) ([]engine.Recipient, 
 	for i, r := range rows {
 		taken[i] = engine.Recipient{
 			ID: r.ID, Campaign: r.CampaignID, Claim: r.Claim, Attempt: int(r.Attempt), Due: r.DueAt.Time,
-			Phone: r.Phone, Values: r.Params, Suppressed: r.Status == engine.Suppressed.String(),
+			Code: int(r.Code), Phone: r.Phone, Values: r.Params,
+			Suppressed: r.Status == engine.Suppressed.String(), Waiting: r.Status == engine.Pending.String(),
 		}
 	}
 	return taken, nil

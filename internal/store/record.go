@@ -26,6 +26,9 @@ type rowClaim struct {
 // claim batches in done. An error that wraps engine.ErrRefused will come again
 // with the same batch.
 func (s *Store) Record(ctx context.Context, lease engine.LeaseID, results []engine.Result, done []int64) error {
+	if err := s.spareResults(ctx, results); err != nil {
+		return err
+	}
 	for _, round := range rounds(results, func(r engine.Result) rowClaim { return rowClaim{r.Recipient, r.Claim} }) {
 		if err := s.record(ctx, round); err != nil {
 			return fmt.Errorf("record results: %w", refusedData(err))

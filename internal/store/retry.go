@@ -56,7 +56,7 @@ func (s *Store) retryPage(ctx context.Context, rows []db.TakeUnmatchedRow) (plac
 			return 0, err
 		}
 	}
-	lost, err := s.apply(ctx, updates)
+	_, lost, err := s.apply(ctx, updates)
 	if err != nil {
 		return 0, err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,9 +23,12 @@ type word struct {
 // nothing twice but the events, which are kept again. An error that wraps
 // engine.ErrRefused will come again with the same call.
 func (s *Store) ApplyStatuses(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) (engine.Applied, error) {
-	lost, err := s.apply(ctx, updates)
+	rows, lost, err := s.apply(ctx, updates)
 	if err != nil {
 		return engine.Applied{}, fmt.Errorf("apply statuses: %w", refusedData(err))
+	}
+	if err := errors.Join(s.spareFailed(ctx, updates, rows), s.retryFailed(ctx, updates, rows)); err != nil {
+		return engine.Applied{}, err
 	}
 	kept := make([]engine.StatusUpdate, len(lost))
 	for i, at := range lost {
@@ -36,11 +40,12 @@ func (s *Store) ApplyStatuses(ctx context.Context, updates []engine.StatusUpdate
 	return engine.Applied{Matched: len(updates) - len(lost), Unmatched: len(lost)}, nil
 }
 
-// apply returns the indexes of the updates that found no recipient.
-func (s *Store) apply(ctx context.Context, updates []engine.StatusUpdate) (lost []int, err error) {
-	rows, err := s.place(ctx, updates)
+// apply returns each update's row, and the indexes of those that found none:
+// their row has id 0.
+func (s *Store) apply(ctx context.Context, updates []engine.StatusUpdate) (rows []rowClaim, lost []int, err error) {
+	rows, err = s.place(ctx, updates)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var placed []int
 	for i, row := range rows {
@@ -57,15 +62,15 @@ func (s *Store) apply(ctx context.Context, updates []engine.StatusUpdate) (lost 
 		}
 		found, err := s.applyRound(ctx, words)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, i := range round {
 			if !found[rows[i].id] {
-				lost = append(lost, i)
+				lost, rows[i] = append(lost, i), rowClaim{}
 			}
 		}
 	}
-	return lost, nil
+	return rows, lost, nil
 }
 
 // applyRound takes at most one word a row, and returns the rows it found.

@@ -44,24 +44,27 @@ WITH lease AS MATERIALIZED (
         LIMIT coalesce(least($8::int, CASE WHEN $3::text <> '' THEN 1 END), 0)) q
     LIMIT 500
 ), taken AS (
-    UPDATE recipients r SET due_at = NULL, claim = r.claim + 1, number_id = $1::text,
-        attempt = r.attempt + CASE WHEN stop.hit THEN 0 ELSE 1 END,
-        status = CASE WHEN stop.hit THEN 'suppressed' ELSE 'sending' END::recipient_status
+    UPDATE recipients r SET due_at = CASE WHEN NOT stop.hit THEN stop.wait END,
+        claim = r.claim + CASE WHEN stop.hit OR stop.wait IS NULL THEN 1 ELSE 0 END,
+        number_id = CASE WHEN stop.hit OR stop.wait IS NULL THEN $1::text ELSE r.number_id END,
+        attempt = r.attempt + CASE WHEN stop.hit OR stop.wait IS NOT NULL THEN 0 ELSE 1 END,
+        status = CASE WHEN stop.hit THEN 'suppressed' WHEN stop.wait IS NOT NULL THEN 'pending' ELSE 'sending' END::recipient_status
     FROM due JOIN recipient_params p ON p.id = due.id
-        CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM suppressions s WHERE s.phone = p.phone AND s.until > now()
-            AND s.scope IN ('all', due.category, 'waba:' || due.waba_id, 'number:' || $1::text)) AS hit OFFSET 0) stop
+        CROSS JOIN LATERAL (SELECT coalesce(bool_or(s.kind = 'suppress'), false) AS hit, max(s.until) AS wait
+            FROM suppressions s WHERE s.phone = p.phone AND s.until > now() AND s.scope IN ('all', due.category,
+                'waba:' || due.waba_id, 'waba:' || due.waba_id || ':' || due.category, 'number:' || $1::text) OFFSET 0) stop
     WHERE r.id = due.id AND r.status = 'pending'
-    RETURNING r.id, r.campaign_id, r.claim, r.attempt, r.status, due.due_at, p.phone, p.params
+    RETURNING r.id, r.campaign_id, r.claim, r.attempt, r.status, coalesce(r.error_code, 0) AS code, due.due_at, p.phone, p.params
 ), booked AS (
     INSERT INTO claims (number_id, lease_id, seq, ids, fences, dues)
     SELECT $1::text, $2::uuid, $9::bigint, array_agg(id ORDER BY id), array_agg(claim ORDER BY id), array_agg(due_at ORDER BY id)
     FROM taken WHERE status = 'sending' HAVING count(*) > 0
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
-    SELECT campaign_id, 'pending'::recipient_status, -count(*) FROM taken GROUP BY campaign_id
-    UNION ALL SELECT campaign_id, status, count(*) FROM taken GROUP BY campaign_id, status
+    SELECT campaign_id, 'pending'::recipient_status, -count(*) FROM taken WHERE status <> 'pending' GROUP BY campaign_id
+    UNION ALL SELECT campaign_id, status, count(*) FROM taken WHERE status <> 'pending' GROUP BY campaign_id, status
 )
-SELECT id, campaign_id, claim, attempt, status::text AS status, due_at, phone, params FROM taken ORDER BY id
+SELECT id, campaign_id, claim, attempt, status::text AS status, code::int AS code, due_at, phone, params FROM taken ORDER BY id
 `
 
 type ClaimRecipientsParams struct {
@@ -82,6 +85,7 @@ type ClaimRecipientsRow struct {
 	Claim      int32
 	Attempt    int16
 	Status     string
+	Code       int32
 	DueAt      pgtype.Timestamptz
 	Phone      string
 	Params     []string
@@ -97,8 +101,10 @@ type ClaimRecipientsRow struct {
 //	due     the literal LIMIT 500 keeps the planner from reading the whole
 //	        table; LIMIT NULL would be no limit, hence the coalesces. A probe
 //	        is one row
-//	taken   rechecks pending on the locked row; spends the attempt. OFFSET 0 keeps
-//	        the planner from asking for an opt-out once per mention of it
+//	taken   rechecks pending on the locked row; spends the attempt. Who has opted
+//	        out is settled; who must be left in peace for a while is pending
+//	        again, due when that is over, with nothing spent. One probe tells
+//	        both, and OFFSET 0 keeps the planner from making it once per mention
 //	booked  what a dead owner leaves behind; dues lets a give-back restore due_at
 func (q *Queries) ClaimRecipients(ctx context.Context, db DBTX, arg *ClaimRecipientsParams) ([]ClaimRecipientsRow, error) {
 	rows, err := db.Query(ctx, claimRecipients,
@@ -125,6 +131,7 @@ func (q *Queries) ClaimRecipients(ctx context.Context, db DBTX, arg *ClaimRecipi
 			&i.Claim,
 			&i.Attempt,
 			&i.Status,
+			&i.Code,
 			&i.DueAt,
 			&i.Phone,
 			&i.Params,

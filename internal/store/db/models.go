@@ -339,11 +339,13 @@ type RecipientParam struct {
 }
 
 type Suppression struct {
-	Phone  string
-	Scope  string
-	Reason pgtype.Text
-	Until  pgtype.Timestamptz
-	At     pgtype.Timestamptz
+	Phone   string
+	Scope   string
+	Kind    string
+	Reason  pgtype.Text
+	Until   pgtype.Timestamptz
+	At      pgtype.Timestamptz
+	Strikes int32
 }
 
 type Unknown struct {
