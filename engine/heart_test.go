@@ -81,11 +81,14 @@ func TestASleepIsFollowedByAHeartbeat(t *testing.T) {
 		go func() { defer close(ended); _ = n.Run(ctx) }()
 		time.Sleep(11*time.Second + 200*time.Millisecond) // the last heartbeat has been answered, the next is not due
 		synctest.Wait()
-		grants, slept := store.grants, time.Now()
+		grants, slept := 0, time.Now()
+		store.change(func() { grants = store.grants })
 		n.mu.Lock()
-		for _, past := range []*instant{&n.sent, &n.held[testNumber].trust.word.Load().since} {
+		given := *n.held[testNumber].trust.word.Load()
+		for _, past := range []*instant{&n.sent, &given.since} {
 			past.wall = past.wall.Add(-3 * time.Second) // as if the wall clock had run on alone
 		}
+		n.held[testNumber].trust.word.Store(&given)
 		n.mu.Unlock()
 		time.Sleep(20 * time.Second)
 		stop()

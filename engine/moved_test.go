@@ -23,8 +23,9 @@ func TestAnotherDatabaseEndsEveryLane(t *testing.T) {
 		stop := startNode(t, Options{Store: store, Sender: api, ID: "a", Logger: slog.New(slog.NewTextHandler(log, nil))})
 		time.Sleep(11 * time.Second)
 		var told time.Time
-		releases, before := 0, store.grants
+		releases, before := 0, 0
 		store.change(func() {
+			before = store.grants
 			store.cluster = "1.2"
 			store.after = func(op string, _ any) error {
 				switch {
@@ -38,9 +39,11 @@ func TestAnotherDatabaseEndsEveryLane(t *testing.T) {
 		})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if left := store.numbers["second"].expires.Sub(told); left > 10*time.Second {
-			t.Errorf("a lost lease was renewed: it runs for %v", left)
-		}
+		store.change(func() {
+			if left := store.numbers["second"].expires.Sub(told); left > 10*time.Second {
+				t.Errorf("a lost lease was renewed: it runs for %v", left)
+			}
+		})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		calls := api.sends()
@@ -51,9 +54,11 @@ func TestAnotherDatabaseEndsEveryLane(t *testing.T) {
 		if n[Accepted] != len(calls) || n[Sending]+n[Unknown] != 0 || n[Pending] == 0 {
 			t.Errorf("%d calls, %v: answers after the loss must be recorded", len(calls), n)
 		}
-		if releases > 0 || store.grants != before+2 {
-			t.Errorf("%d releases, %d new grants, want each number taken again once its lost lease has run out", releases, store.grants-before)
-		}
+		store.change(func() {
+			if releases > 0 || store.grants != before+2 {
+				t.Errorf("%d releases, %d new grants, want each number taken again once its lost lease has run out", releases, store.grants-before)
+			}
+		})
 		said := log.String()
 		if strings.Count(said, "level=ERROR") != 1 || !strings.Contains(said, "weir database confirm") || !strings.Contains(said, "leases_lost=2") {
 			t.Errorf("the node does not say once and loudly what has happened:\n%s", said)

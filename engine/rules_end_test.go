@@ -3,6 +3,7 @@ package engine
 import (
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,14 +63,24 @@ func TestRule4NothingIsWrittenBeyondTrust(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory(time.Millisecond, number(100, 0.2))
 		store.campaign(1, 0, 2000)
-		api := &ledger{latency: 50 * time.Millisecond, during: func(Message) { time.Sleep(30 * time.Millisecond) }}
-		r := startLane(t, store, api)
 		until := time.Now().Add(5 * time.Second)
+		var began atomic.Int64
+		api := &ledger{latency: 50 * time.Millisecond}
+		api.during = func(Message) {
+			if now := time.Now(); !now.Before(until) && now.Before(until.Add(5*time.Second)) {
+				began.Add(1)
+			}
+			time.Sleep(30 * time.Millisecond)
+		}
+		r := startLane(t, store, api)
 		r.lane.trust.word.Store(&word{since: clocks(), until: clocks().add(5 * time.Second)})
 		time.Sleep(10 * time.Second)
 		calls := api.sends()
 		if last := calls[len(calls)-1].at; !last.Before(until) || last.Before(until.Add(-time.Second)) {
 			t.Errorf("the last request was written %v after trust ended", last.Sub(until))
+		}
+		if n := began.Load(); n > 0 {
+			t.Errorf("%d calls were begun after trust ended", n)
 		}
 		r.conserved(t, 1)
 		r.lane.trust.extend(clocks(), time.Hour) // the heartbeat came through: the lease is ours still
