@@ -2,6 +2,7 @@ DROP TABLE notice_endpoints, notice_log, notices, breaker_events, breaker_report
     recipient_params, recipients, campaign_ranges, campaign_imports, campaign_zones, campaign_controls, campaign_acks, campaign_numbers,
     campaigns, receivers, number_traffic, lease_events, number_leases, nodes, numbers, instance;
 DROP FUNCTION breaker_moved;
+DROP FUNCTION campaign_ends;
 DROP FUNCTION cluster_identity;
 DROP SEQUENCE recipient_blocks;
 DROP TYPE recipient_status;

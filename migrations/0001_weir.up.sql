@@ -117,6 +117,12 @@ CREATE TABLE campaigns (
     jitter           text NOT NULL DEFAULT 'full' CHECK (jitter IN ('full', 'decorrelated')),
     created_at       timestamptz NOT NULL DEFAULT now()
 );
+-- Whether nothing of a campaign will be sent any more, so that what waits may be
+-- taken off: its time is over, or its cancel is confirmed.
+CREATE FUNCTION campaign_ends(state text, expire_at timestamptz, confirmed_at timestamptz) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT coalesce(state IN ('running', 'paused') AND expire_at <= now() OR state = 'canceling' AND confirmed_at IS NOT NULL, false)
+$$;
+
 CREATE INDEX campaigns_active ON campaigns (state) WHERE state IN ('scheduled', 'running', 'pausing', 'canceling');
 
 CREATE TABLE campaign_numbers (

@@ -18,6 +18,7 @@ type campaignCmd struct {
 	Start  campaignStartCmd  `cmd:"" help:"Start a campaign, now or at a time."`
 	Pause  campaignPauseCmd  `cmd:"" help:"Stop a campaign for now, and wait until nothing more goes out."`
 	Resume campaignResumeCmd `cmd:"" help:"Go on with a campaign that was paused or has stopped by itself."`
+	Cancel campaignCancelCmd `cmd:"" help:"End a campaign for good, and wait until nothing more goes out."`
 	Status campaignStatusCmd `cmd:"" help:"Show how far a campaign is."`
 	Watch  campaignWatchCmd  `cmd:"" help:"Follow a campaign until it is over."`
 	List   campaignListCmd   `cmd:"" help:"List campaigns."`
@@ -210,6 +211,10 @@ type campaignView struct {
 	FinishedAt string           `json:"finished_at,omitempty"`
 
 	DatabaseConfirmed *bool `json:"database_confirmed,omitempty"` // false: nothing moves until weir database confirm
+
+	// Of the last pause, resume or cancel; confirmed: from when on nothing more went out.
+	ControlAt   string `json:"control_at,omitempty"`
+	ConfirmedAt string `json:"confirmed_at,omitempty"`
 }
 
 type rowsView struct {
@@ -226,6 +231,7 @@ func viewOf(c store.Campaign, counts map[engine.Status]int) campaignView {
 		Category: string(c.Template.Category), Recipients: c.Import.Accepted,
 		Rows:    rowsView{c.Import.Read, c.Import.Accepted, c.Import.Rejected, c.Import.Duplicate, c.Import.Defaulted},
 		StartAt: stamp(c.StartAt), StartedAt: stamp(c.StartedAt), FinishedAt: stamp(c.FinishedAt),
+		ControlAt: stamp(c.ControlAt), ConfirmedAt: stamp(c.ConfirmedAt),
 	}
 	for _, n := range c.Numbers {
 		v.Numbers = append(v.Numbers, n.ID)

@@ -35,6 +35,11 @@ func TestPanels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	if err := p.Await(ctx, []dashboards.Panel{{Title: "a first scrape", Exprs: []string{"weir_pause_seconds_count"}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.weir("campaign", "pause", "c")
+	s.weir("campaign", "resume", "c")
 	panels, err := dashboards.Panels(30 * time.Second)
 	if err != nil {
 		t.Fatal(err)

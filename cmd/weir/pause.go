@@ -2,14 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"strconv"
-	"strings"
-	"time"
 
-	"github.com/weirhq/weir/engine"
 	"github.com/weirhq/weir/internal/store"
 )
 
@@ -87,118 +81,4 @@ func (c campaignResumeCmd) Run(ctx context.Context, s *session) error {
 		}
 		return s.started(ctx, db, campaign, got)
 	})
-}
-
-// confirmation are the flags of what every lane must confirm.
-type confirmation struct {
-	NoWait  bool          `help:"Ask for it and leave; it is confirmed all the same."`
-	Timeout time.Duration `default:"1m" help:"How long to wait for the confirmation."`
-}
-
-func (c confirmation) check() error {
-	if c.Timeout <= 0 {
-		return usagef("--timeout must be more than 0; --no-wait does not wait at all")
-	}
-	return nil
-}
-
-// took is how long the last pause or cancel of a campaign took, by Postgres's clock.
-func took(c store.Campaign) string {
-	return fmt.Sprintf("%.1f s", c.ConfirmedAt.Sub(c.ControlAt).Seconds())
-}
-
-// confirmEvery is how often a command that waits looks.
-const confirmEvery = 100 * time.Millisecond
-
-// waiter waits until a pause or a cancel is confirmed. It confirms what it can
-// by itself: with no node up there is nobody else to do it.
-type waiter struct {
-	confirmation
-	db       *store.Store
-	campaign store.Campaign
-	talk     io.Writer
-	what     string // pause or cancel
-
-	awaited []string
-}
-
-// wait returns the campaign as it stands once it is confirmed; over is false
-// when nobody was to wait for that. A database that is away meanwhile is waited for.
-func (w *waiter) wait(ctx context.Context) (c store.Campaign, over bool, err error) {
-	start, tick := time.Now(), time.NewTicker(confirmEvery)
-	defer tick.Stop()
-	waiting, cancel := context.WithTimeout(ctx, w.Timeout)
-	defer cancel()
-	for {
-		c, err = w.look(waiting)
-		w.draw("")
-		asked := c.State == store.Pausing || c.State == store.Canceling
-		switch {
-		case err == nil && (!asked || !c.ConfirmedAt.IsZero()):
-			return c, true, nil
-		case w.NoWait:
-			return c, false, w.left(err)
-		}
-		w.draw(fmt.Sprintf("%s of %s: %.1f s%s", w.what, w.campaign.Name, time.Since(start).Seconds(), w.whom()))
-		select {
-		case <-tick.C:
-		case <-waiting.Done():
-			return c, false, w.gaveUp(ctx, err)
-		}
-	}
-}
-
-// draw puts a line over the last one, where somebody looks.
-func (w *waiter) draw(line string) {
-	if !w.NoWait && isTerminal(w.talk) {
-		_, _ = fmt.Fprint(w.talk, "\r\x1b[K", line)
-	}
-}
-
-func (w *waiter) look(ctx context.Context) (store.Campaign, error) {
-	_, awaited, err := w.db.ConfirmControls(ctx, engine.DefaultQuarantine)
-	if err != nil {
-		return w.campaign, err
-	}
-	w.awaited = nil
-	for _, a := range awaited {
-		if a.Campaign == w.campaign.ID {
-			w.awaited = append(w.awaited, fmt.Sprintf("number %s on node %s", a.Number, a.Holder))
-		}
-	}
-	return w.db.FindCampaign(ctx, strconv.FormatInt(w.campaign.ID, 10))
-}
-
-// whom says who is waited for.
-func (w *waiter) whom() string {
-	if len(w.awaited) == 0 {
-		return ""
-	}
-	return ", waiting for " + strings.Join(w.awaited, ", ")
-}
-
-// left says how an order that nobody waits for goes on.
-func (w *waiter) left(err error) error {
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w.talk, "%s of %s is asked for%s; %s\n", w.what, w.campaign.Name, w.whom(), w.later())
-	return err
-}
-
-// gaveUp says that an order stands, though its confirmation was not waited for.
-func (w *waiter) gaveUp(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted: the %s of %s stands and goes on by itself; %s", w.what, w.campaign.Name, w.later())
-	}
-	text := fmt.Sprintf("the %s of %s is not confirmed after %v%s. It stands and goes on by itself; %s",
-		w.what, w.campaign.Name, w.Timeout, w.whom(), w.later())
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: %w", text, err)
-	}
-	return errors.New(text)
-}
-
-func (w *waiter) later() string {
-	return "weir campaign status " + shellWord(w.campaign.Name) + " shows when it is confirmed"
 }

@@ -120,6 +120,8 @@ func (p *progress) lines(now time.Time) []string {
 		head += ": nothing more is sent; the last outcomes are waited for"
 	case c.State == store.Paused && !c.ConfirmedAt.IsZero():
 		head += " since " + stamp(c.ConfirmedAt) + ", " + took(c) + " after it was asked for"
+	case c.State == store.Canceled:
+		head += " at " + stamp(c.FinishedAt)
 	case c.State == store.Finished:
 		head += " at " + stamp(c.FinishedAt) + " after " + c.FinishedAt.Sub(c.StartedAt).Round(time.Second).String()
 	}

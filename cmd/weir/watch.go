@@ -18,7 +18,7 @@ type campaignWatchCmd struct {
 
 // Help shows an example.
 func (campaignWatchCmd) Help() string {
-	return "  weir campaign watch spring\n\nExits 0 when the campaign has finished, 1 when something stopped it."
+	return "  weir campaign watch spring\n\nExits 0 when the campaign has finished, 1 when something stopped it, or it was canceled."
 }
 
 func (c campaignWatchCmd) Run(ctx context.Context, s *session) error {

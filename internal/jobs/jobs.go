@@ -7,10 +7,11 @@
 //
 //	start_campaign    at start_at: scheduled → running
 //	finish_campaign   once every recipient is settled, or the campaign's time is
-//	                  over: expires who is left, then running → finished
+//	                  over: expires who is left, then running → finished; once a
+//	                  cancel is confirmed: cancels who is left, then → canceled
 //	resolve_unknowns  every window/10: evidence or the campaign's policy
 //	tend              every 2 s: looks which campaigns are due to start, which may
-//	                  finish, and which pauses nobody is awaited for any more
+//	                  finish, and which pauses and cancels nobody is awaited for
 //	sweep             every minute: statuses that found no recipient are tried
 //	                  again, old webhook events and waits are deleted
 //	fold_counts       every minute: the log of counts is replaced by its sums

@@ -269,6 +269,50 @@ func TestExpiredCampaignsEnd(t *testing.T) {
 	}
 }
 
+// TestACancelIsCarriedOn by the tenders of two nodes: nothing of it before it is
+// confirmed, then who waits is canceled, and the campaign once the last outcome
+// is known.
+func TestACancelIsCarriedOn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, time.Time{})
+	s.start()
+	s.exec(`UPDATE recipients SET status = 'unknown', due_at = NULL WHERE id = (SELECT min(id) FROM recipients)`)
+	s.exec(`UPDATE number_leases SET lease_id = gen_random_uuid(), expires_at = now() + interval '1 h', ready_at = now()`)
+	if err := s.CancelCampaign(t.Context(), s.campaign); err != nil {
+		t.Fatal(err)
+	}
+	s.run()
+	s.run()
+	s.holds(store.Canceling, 3*time.Second) // its number's owner has not acknowledged
+	if n := s.scalar(`SELECT count(*) FROM recipients WHERE status = 'pending'`); n != 1 {
+		t.Error("a row was canceled that might be sent")
+	}
+	s.exec(`UPDATE number_leases SET expires_at = now() - interval '10 s'`) // it never will
+	s.until("who waits is not canceled", func() bool { return s.scalar(`SELECT count(*) FROM recipients WHERE status = 'canceled'`) == 1 })
+	s.holds(store.Canceling, time.Second)
+	s.exec(`UPDATE recipients SET status = 'dead' WHERE status = 'unknown'`)
+	s.becomes(store.Canceled)
+	if n := s.scalar(`SELECT count(*) FROM campaign_controls WHERE kind = 'cancel'`); n != 1 {
+		t.Errorf("%d confirmations on record", n)
+	}
+}
+
+// TestAPauseOfADeadNodeIsConfirmed with nobody there to acknowledge it.
+func TestAPauseOfADeadNodeIsConfirmed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, time.Time{})
+	s.start()
+	s.exec(`UPDATE number_leases SET lease_id = gen_random_uuid(), expires_at = now() - interval '3 s', ready_at = now()`)
+	if err := s.PauseCampaign(t.Context(), s.campaign); err != nil {
+		t.Fatal(err)
+	}
+	s.run()
+	s.becomes(store.Paused)
+	if early := s.scalar(`SELECT count(*) FROM campaigns, number_leases WHERE confirmed_at < expires_at + interval '4 s'`); early > 0 {
+		t.Error("confirmed while its last bytes might still arrive")
+	}
+}
+
 // TestScheduleTwiceIsOnce: and another time is another start, with its own job.
 func TestScheduleTwiceIsOnce(t *testing.T) {
 	t.Parallel()

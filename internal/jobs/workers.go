@@ -79,7 +79,8 @@ type finishArgs struct {
 func (finishArgs) Kind() string                 { return "finish_campaign" }
 func (finishArgs) InsertOpts() river.InsertOpts { return once() }
 
-// finishWorker ends one campaign of which the tender has seen that it may end.
+// finishWorker ends one campaign, finished or canceled, of which the tender has
+// seen that it may end.
 // It looks again under the campaign's lock, and ends itself when it was wrong.
 type finishWorker struct {
 	desk
@@ -89,7 +90,7 @@ type finishWorker struct {
 func (w *finishWorker) Work(ctx context.Context, job *river.Job[finishArgs]) error {
 	finished, err := w.store.FinishCampaign(ctx, job.Args.Campaign)
 	if finished {
-		w.log.InfoContext(ctx, "campaign finished", "campaign", job.Args.Campaign)
+		w.log.InfoContext(ctx, "campaign is over", "campaign", job.Args.Campaign)
 	}
 	return err
 }
@@ -134,7 +135,7 @@ type tendWorker struct {
 
 func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
 	errs := []error{w.confirm(ctx)} // one campaign's trouble is not the others'
-	active, err := w.store.Campaigns(ctx, store.Scheduled, store.Running, store.Paused)
+	active, err := w.store.Campaigns(ctx, store.Scheduled, store.Running, store.Paused, store.Canceling)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
@@ -142,7 +143,9 @@ func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
 		switch {
 		case c.State == store.Scheduled:
 			_, err = w.start(ctx, c.ID)
-		case c.State == store.Running, !c.ExpireAt.IsZero(): // a paused one ends only by its time
+		case c.State == store.Canceling && c.ConfirmedAt.IsZero(): // what its lanes hold may still go out
+			continue
+		case c.State == store.Running, c.State == store.Canceling, !c.ExpireAt.IsZero(): // a paused one ends only by its time
 			err = w.finish(ctx, c.ID)
 		default:
 			continue

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -27,6 +28,31 @@ func (s *Store) PauseCampaign(ctx context.Context, id int64) error {
 		return err
 	}
 	return refuse(ErrRefused, "campaign %q cannot be paused: it is %s, and only a running or scheduled one can", c.Name, c.State)
+}
+
+// CancelCampaign ends a campaign for good: nothing is claimed from its commit on;
+// once ConfirmControls finds that nothing can go out any more, FinishCampaign
+// cancels what waits, and the campaign when every row is settled. A draft, a
+// scheduled and a paused one need no confirmation. Canceling twice is canceling
+// once. It answers ErrNotFound, or ErrRefused for an import that has not ended
+// and for a finished campaign.
+func (s *Store) CancelCampaign(ctx context.Context, id int64) error {
+	n, err := s.q.CancelCampaign(ctx, s.pool, id)
+	if err != nil {
+		return fmt.Errorf("cancel campaign: %w", err)
+	}
+	if n > 0 {
+		return nil
+	}
+	c, err := s.FindCampaign(ctx, strconv.FormatInt(id, 10))
+	switch {
+	case err != nil || c.State == Canceling || c.State == Canceled:
+		return err
+	case c.State == Importing:
+		return refuse(ErrRefused, "campaign %q cannot be canceled: its import has not finished; drop it", c.Name)
+	default:
+		return refuse(ErrRefused, "campaign %q cannot be canceled: it is %s, nothing of it is left to send", c.Name, c.State)
+	}
 }
 
 // Acknowledge writes that a lease sends nothing more under one version of a
@@ -85,4 +111,29 @@ func (s *Store) ConfirmControls(ctx context.Context, quarantine time.Duration) (
 		}
 	}
 	return done, open, nil
+}
+
+// ControlTimes is how long the pauses and cancels of running campaigns took so
+// far, by Postgres's clock: a histogram.
+type ControlTimes struct {
+	Count   uint64
+	Seconds float64            // of all of them
+	AtMost  map[float64]uint64 // by bound, in seconds
+}
+
+// ControlTimes reads how many took at most each of some bounds, in seconds.
+func (s *Store) ControlTimes(ctx context.Context, bounds []float64) (ControlTimes, error) {
+	rows, err := s.q.ControlTimes(ctx, s.pool, append(bounds[:len(bounds):len(bounds)], math.Inf(1)))
+	if err != nil {
+		return ControlTimes{}, fmt.Errorf("read how long pauses took: %w", err)
+	}
+	times := ControlTimes{AtMost: make(map[float64]uint64, len(bounds))}
+	for _, r := range rows {
+		if math.IsInf(r.Most, 1) {
+			times.Count, times.Seconds = uint64(r.N), r.TotalSeconds
+		} else {
+			times.AtMost[r.Most] = uint64(r.N)
+		}
+	}
+	return times, nil
 }

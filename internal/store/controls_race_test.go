@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/weirhq/weir/engine"
 )
 
@@ -13,7 +15,7 @@ func (l *lab) overtaken(k engine.Control, sql string) {
 	l.t.Helper()
 	tx, err := l.pool.Begin(l.t.Context())
 	l.must(err)
-	_, err = tx.Exec(l.t.Context(), sql)
+	_, err = tx.Exec(l.t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
 	l.must(err)
 	done := make(chan error, 1)
 	go func() {
@@ -45,6 +47,19 @@ func TestAnAckThatWaitedForATakeoverIsVoid(t *testing.T) {
 	l.overtaken(k, `UPDATE number_leases SET lease_id = gen_random_uuid()`)
 	if n := scalar[int](l, `SELECT count(*) FROM campaign_acks`); n != 0 {
 		t.Error("a lease that has gone has acknowledged")
+	}
+}
+
+// An acknowledgement that was long on its way replaces no later one.
+func TestAnAckThatWaitedReplacesNoLaterOne(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	c, k := l.pausing()
+	l.overtaken(k, fmt.Sprintf(`SELECT FROM number_leases FOR UPDATE;
+		UPDATE campaigns SET control_version = 3 WHERE id = %d;
+		INSERT INTO campaign_acks SELECT %[1]d, number_id, lease_id, 3 FROM number_leases`, c))
+	if got := l.state(c); got != "paused" {
+		t.Errorf("the later pause, which was acknowledged, is %s", got)
 	}
 }
 

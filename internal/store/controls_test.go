@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +190,10 @@ func TestWorkNamesWhatIsToBeAcknowledged(t *testing.T) {
 		if diff := cmp.Diff(want, work.Controls); diff != "" || len(work.Campaigns) > 0 {
 			t.Errorf("%v (-want +got):\n%s", work.Campaigns, diff)
 		}
+	}
+	_, awaited, err := l.ConfirmControls(t.Context(), labQuarantine)
+	if l.must(err); slices.ContainsFunc(awaited, func(a Awaited) bool { return a.Campaign == confirmed }) {
+		t.Errorf("awaited, though it is confirmed: %+v", awaited)
 	}
 	second := engine.Control{Campaign: canceling, Version: 7}
 	expect(l.lease, k, second)

@@ -10,28 +10,30 @@ import (
 )
 
 // MayFinish is a cheap look whether FinishCampaign might have something to do:
-// nothing of the campaign is pending, sending or unknown, or what is pending is
-// out of time; and the database is the one that an operator vouches for.
+// nothing of the campaign is pending, sending or unknown, or what is pending
+// will not be sent any more; and the database is the one that an operator
+// vouches for.
 func (s *Store) MayFinish(ctx context.Context, id int64) (bool, error) {
 	look, err := s.q.CampaignBusy(ctx, s.pool, id)
 	if err != nil {
 		return false, fmt.Errorf("look for unsettled recipients: %w", err)
 	}
-	return look.Vouched && (look.Waiting && look.Expired || !look.Waiting && !look.Called), nil
+	return look.Vouched && (look.Waiting && look.Ends || !look.Waiting && !look.Called), nil
 }
 
 // FinishCampaign finishes a running campaign when no row of it is pending,
 // sending or unknown, and reports whether it did. Of one whose time is over,
 // running or paused, it expires what is pending first, up to the whole audience
-// a call. A look that finds it busy is cheap; the deciding one reads every row
+// a call; of one whose cancel is confirmed it cancels that, and in the end the
+// campaign. A look that finds it busy is cheap; the deciding one reads every row
 // and mends the counts on display, under the lock of the campaign's row, which
 // only other steps of its life wait for: one or two seconds per million recipients.
 // Nothing is expired or finished on a database that nobody vouches for (Identity).
 func (s *Store) FinishCampaign(ctx context.Context, id int64) (bool, error) {
 	look, err := s.q.CampaignBusy(ctx, s.pool, id)
-	if err == nil && look.Vouched && look.Waiting && look.Expired {
-		if err := s.expire(ctx, id); err != nil {
-			return false, fmt.Errorf("expire recipients: %w", err)
+	if err == nil && look.Vouched && look.Waiting && look.Ends {
+		if err := s.endRecipients(ctx, id); err != nil {
+			return false, fmt.Errorf("expire or cancel recipients: %w", err)
 		}
 		look, err = s.q.CampaignBusy(ctx, s.pool, id)
 	}
@@ -67,18 +69,17 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, id int64) (bool, error) {
 	return n == 1, err
 }
 
-// mayFinish: a paused campaign whose time is over can never go on.
+// mayFinish: a campaign that ends can never go on, a paused one neither.
 func mayFinish(locked []db.LockCampaignRow) bool {
 	if len(locked) == 0 {
 		return false
 	}
-	state := CampaignState(locked[0].State)
-	return state == Running || state == Paused && locked[0].Expired
+	return CampaignState(locked[0].State) == Running || locked[0].Ends
 }
 
-// expire takes what waits off a campaign whose time is over, piece by piece,
-// each under the campaign's lock, so that others of its steps get in between.
-func (s *Store) expire(ctx context.Context, id int64) error {
+// endRecipients takes what waits off a campaign that ends, piece by piece, each
+// under the campaign's lock, so that others of its steps get in between.
+func (s *Store) endRecipients(ctx context.Context, id int64) error {
 	ranges, err := s.q.CampaignRanges(ctx, s.pool, id)
 	if err != nil {
 		return err
@@ -86,8 +87,8 @@ func (s *Store) expire(ctx context.Context, id int64) error {
 	const step = 10_000 // ids a transaction
 	for _, r := range ranges {
 		for lo := r.Lo; lo <= r.Hi; lo += step {
-			piece := &db.ExpireRecipientsParams{Campaign: id, Lo: lo, Hi: min(lo+step-1, r.Hi)}
-			if err := again(func() error { return s.expirePiece(ctx, piece) }); err != nil {
+			piece := &db.EndRecipientsParams{Campaign: id, Lo: lo, Hi: min(lo+step-1, r.Hi)}
+			if err := again(func() error { return s.endPiece(ctx, piece) }); err != nil {
 				return err
 			}
 		}
@@ -95,12 +96,12 @@ func (s *Store) expire(ctx context.Context, id int64) error {
 	return nil
 }
 
-func (s *Store) expirePiece(ctx context.Context, piece *db.ExpireRecipientsParams) error {
+func (s *Store) endPiece(ctx context.Context, piece *db.EndRecipientsParams) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := s.q.LockCampaign(ctx, tx, piece.Campaign); err != nil {
 			return err
 		}
-		return s.q.ExpireRecipients(ctx, tx, piece)
+		return s.q.EndRecipients(ctx, tx, piece)
 	})
 }
 

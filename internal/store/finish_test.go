@@ -95,6 +95,9 @@ func TestWhichCampaignsExpire(t *testing.T) {
 		if n := l.statuses(c)["expired"]; (n == 2) != ends {
 			t.Errorf("%s: %d rows expired", state, n)
 		}
+		if n := l.statuses(c)["canceled"]; n > 0 {
+			t.Errorf("%s: %d rows canceled", state, n)
+		}
 	}
 	l.recounted()
 	c, _ := l.campaign(1)

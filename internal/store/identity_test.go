@@ -39,9 +39,15 @@ func TestNobodyDecidesOnAnUnconfirmedDatabase(t *testing.T) {
 		}
 	}
 	// The statements themselves, whoever asks.
-	l.must(l.q.ExpireRecipients(t.Context(), l.pool, &db.ExpireRecipientsParams{Campaign: over.Campaign, Lo: over.ID, Hi: over.ID}))
+	l.must(l.q.EndRecipients(t.Context(), l.pool, &db.EndRecipientsParams{Campaign: over.Campaign, Lo: over.ID, Hi: over.ID}))
 	if n, err := l.q.FinishCampaign(t.Context(), l.pool, done.Campaign); err != nil || n != 0 {
 		t.Errorf("finished %d campaigns: %v", n, err)
+	}
+	pausing, k := l.pausing()
+	l.exec(`UPDATE number_leases SET expires_at = now() + interval '1 h'`)
+	l.acknowledge(l.lease, k)
+	if got := l.state(pausing); got != "pausing" {
+		t.Errorf("a pause is %s, and its resume may have been forgotten", got)
 	}
 	l.want(over.ID, look{Status: "pending", Claim: 1, Attempt: 1, Due: true})
 	l.hear(first, 1, "wamid.lost", engine.Delivered) // sent by a claim that this database has forgotten
@@ -55,6 +61,9 @@ func TestNobodyDecidesOnAnUnconfirmedDatabase(t *testing.T) {
 	l.want(unknown.ID, look{Status: "dead", Claim: 1, Attempt: 1})
 	l.finish("confirmed", done.Campaign, true)
 	l.finish("confirmed", over.Campaign, true)
+	if done, _, err := l.ConfirmControls(t.Context(), labQuarantine); err != nil || len(done) != 1 || l.state(pausing) != "paused" {
+		t.Errorf("confirmed %+v: %v", done, err)
+	}
 }
 
 // confirm vouches for the database as it is.

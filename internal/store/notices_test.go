@@ -112,10 +112,15 @@ func TestACampaignsEndIsTold(t *testing.T) {
 	late, _ := l.campaign(2)
 	l.exec(`UPDATE campaigns SET expire_at = now(), name = 'later', state = 'paused' WHERE id = $1`, late)
 	l.finish("its time is over", late, true)
+	dropped, _ := l.campaign(1)
+	l.exec(`UPDATE campaigns SET name = 'dropped', state = 'paused' WHERE id = $1`, dropped)
+	l.must(l.CancelCampaign(t.Context(), dropped))
+	l.finish("it is canceled", dropped, true)
 	first := scalar[string](l, `SELECT body #>> '{campaign,name}' FROM notices ORDER BY id LIMIT 1`)
 	l.expectTold("ends",
 		fmt.Sprintf(`campaign.finished campaign:%d {"campaign":{"id":%d,"name":%q},"counts":{"accepted":1,"failed":2}}`, c, c, first),
-		fmt.Sprintf(`campaign.expired campaign:%d {"campaign":{"id":%d,"name":"later"},"counts":{"expired":2}}`, late, late))
+		fmt.Sprintf(`campaign.expired campaign:%d {"campaign":{"id":%d,"name":"later"},"counts":{"expired":2}}`, late, late),
+		fmt.Sprintf(`campaign.canceled campaign:%d {"campaign":{"id":%d,"name":"dropped"},"counts":{"canceled":1}}`, dropped, dropped))
 }
 
 // move moves the host's breaker as the statement that does so would.

@@ -29,10 +29,15 @@ type ExportRow struct {
 // exportIDs is how many ids one page of an export covers.
 const exportIDs = 5_000
 
-// Export yields every recipient of a campaign in the order of its file, with
-// at most 5 000 in memory. Each page is as of when it was read: the rows of a
-// running campaign move on between two pages. An error ends it.
-func (s *Store) Export(ctx context.Context, campaign int64) iter.Seq2[ExportRow, error] {
+// Export yields the recipients of a campaign in the order of its file, those in
+// one of the statuses or all when none is given, with at most 5 000 in memory.
+// Each page is as of when it was read: the rows of a running campaign move on
+// between two pages. An error ends it.
+func (s *Store) Export(ctx context.Context, campaign int64, statuses ...engine.Status) iter.Seq2[ExportRow, error] {
+	only := make([]string, len(statuses))
+	for i, status := range statuses {
+		only[i] = status.String()
+	}
 	return func(yield func(ExportRow, error) bool) {
 		ranges, err := s.q.CampaignRanges(ctx, s.pool, campaign)
 		if err != nil {
@@ -41,7 +46,7 @@ func (s *Store) Export(ctx context.Context, campaign int64) iter.Seq2[ExportRow,
 		}
 		for _, r := range ranges {
 			for lo := r.Lo; lo <= r.Hi; lo += exportIDs {
-				page := &db.ExportPageParams{Campaign: campaign, Lo: lo, Hi: min(lo+exportIDs-1, r.Hi)}
+				page := &db.ExportPageParams{Campaign: campaign, Lo: lo, Hi: min(lo+exportIDs-1, r.Hi), Statuses: only}
 				if !s.exportPage(ctx, page, yield) {
 					return
 				}

@@ -81,7 +81,7 @@ SELECT EXISTS (SELECT FROM moved)::boolean AS started,
 -- a database that nobody vouches for, nothing is expired or finished.
 SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = @campaign::bigint AND r.due_at IS NOT NULL
         ORDER BY r.zone, r.due_at DESC, r.id LIMIT 1) IS NOT NULL)::boolean AS waiting,
-    EXISTS (SELECT FROM campaigns c WHERE c.id = @campaign::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now())::boolean AS expired,
+    EXISTS (SELECT FROM campaigns c WHERE c.id = @campaign::bigint AND campaign_ends(c.state, c.expire_at, c.confirmed_at))::boolean AS ends,
     (EXISTS (SELECT FROM campaign_ranges g JOIN unknowns u ON u.recipient_id BETWEEN g.lo AND g.hi
         CROSS JOIN LATERAL (SELECT 1 FROM recipients r WHERE r.id = u.recipient_id AND r.status = 'unknown' OFFSET 0) r
         WHERE g.campaign_id = @campaign::bigint)
@@ -93,23 +93,26 @@ SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = @campaign::bigi
 -- name: LockCampaign :many
 -- A statement of its own, so that what looks next has a snapshot from under
 -- the lock: a replay and a finish see each other.
-SELECT c.state, coalesce(c.expire_at <= now(), false)::boolean AS expired FROM campaigns c WHERE c.id = @id::bigint FOR NO KEY UPDATE;
+SELECT c.state, campaign_ends(c.state, c.expire_at, c.confirmed_at)::boolean AS ends
+FROM campaigns c WHERE c.id = @id::bigint FOR NO KEY UPDATE;
 
--- name: ExpireRecipients :exec
--- What waits among some ids of a campaign whose time is over. Whoever gives a
--- row back later makes it wait again: repeat until nothing is unsettled.
+-- name: EndRecipients :exec
+-- What waits among some ids of a campaign that ends. Whoever gives a row back
+-- later makes it wait again: repeat until nothing is unsettled. Before a cancel
+-- is confirmed nothing is touched: what a lane still holds may go out.
 WITH mine AS MATERIALIZED (
-    SELECT r.id FROM campaigns c JOIN recipients r ON r.id BETWEEN @lo::bigint AND @hi::bigint AND r.campaign_id = c.id AND r.status = 'pending'
-    WHERE c.id = @campaign::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now()
+    SELECT r.id, CASE WHEN c.state = 'canceling' THEN 'canceled' ELSE 'expired' END::recipient_status AS verdict
+    FROM campaigns c JOIN recipients r ON r.id BETWEEN @lo::bigint AND @hi::bigint AND r.campaign_id = c.id AND r.status = 'pending'
+    WHERE c.id = @campaign::bigint AND campaign_ends(c.state, c.expire_at, c.confirmed_at)
       AND (SELECT i.cluster = cluster_identity() FROM instance i)
     ORDER BY r.id FOR NO KEY UPDATE OF r
 ), moved AS (
-    UPDATE recipients r SET status = 'expired', due_at = NULL FROM mine WHERE r.id = mine.id AND r.status = 'pending'
-    RETURNING r.id
+    UPDATE recipients r SET status = mine.verdict, due_at = NULL FROM mine WHERE r.id = mine.id AND r.status = 'pending'
+    RETURNING r.status
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT @campaign::bigint, 'pending'::recipient_status, -count(*) FROM moved HAVING count(*) > 0
-    UNION ALL SELECT @campaign::bigint, 'expired'::recipient_status, count(*) FROM moved HAVING count(*) > 0
+    UNION ALL SELECT @campaign::bigint, status, count(*) FROM moved GROUP BY status
 )
 SELECT FROM moved;
 
@@ -132,15 +135,16 @@ SELECT coalesce(sum(actual.n) FILTER (WHERE actual.status <= 'unknown'), 0)::big
 -- name: FinishCampaign :execrows
 -- After a recount, so that the notice tells what is.
 WITH ended AS (
-    UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
-    WHERE id = @id::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()))
+    UPDATE campaigns c SET state = CASE WHEN c.state = 'canceling' THEN 'canceled' ELSE 'finished' END,
+        finished_at = now(), control_version = c.control_version + 1
+    WHERE c.id = @id::bigint AND (c.state = 'running' OR campaign_ends(c.state, c.expire_at, c.confirmed_at))
       AND (SELECT i.cluster = cluster_identity() FROM instance i)
-    RETURNING id, name
+    RETURNING c.id, c.name, c.state
 ), counts AS (
     SELECT k.status, sum(k.n) AS n FROM campaign_counts k WHERE k.campaign_id = @id::bigint GROUP BY k.status HAVING sum(k.n) <> 0
 )
 INSERT INTO notices (kind, subject, body)
-SELECT CASE WHEN EXISTS (SELECT FROM counts WHERE status = 'expired') THEN 'campaign.expired' ELSE 'campaign.finished' END,
+SELECT CASE WHEN state = 'canceled' THEN 'campaign.canceled' WHEN EXISTS (SELECT FROM counts WHERE status = 'expired') THEN 'campaign.expired' ELSE 'campaign.finished' END,
     'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name),
         'counts', (SELECT coalesce(jsonb_object_agg(status, n), '{}') FROM counts))
 FROM ended;

@@ -8,6 +8,13 @@ UPDATE campaigns SET state = CASE WHEN state = 'running' THEN 'pausing' ELSE 'pa
     control_version = control_version + 1, control_at = now(), confirmed_at = CASE WHEN state = 'running' THEN NULL ELSE now() END
 WHERE id = @campaign::bigint AND state IN ('running', 'scheduled');
 
+-- name: CancelCampaign :execrows
+-- What neither runs nor is being paused is silent already, a paused one by its
+-- confirmation.
+UPDATE campaigns SET state = 'canceling', state_reason = 'canceled by the operator', control_version = control_version + 1,
+    control_at = now(), confirmed_at = CASE WHEN state IN ('running', 'pausing') THEN NULL ELSE now() END
+WHERE id = @campaign::bigint AND state IN ('draft', 'scheduled', 'running', 'pausing', 'paused');
+
 -- name: WorkControls :many
 -- What this lease has still to acknowledge.
 SELECT c.id, c.control_version FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
@@ -42,7 +49,8 @@ WHERE campaign_acks.lease_id <> excluded.lease_id OR campaign_acks.control_versi
 -- sending until ready_at.
 --   asked    the version as of this snapshot, by which the acks are judged
 --   quiet    the same version under the lock, or the order has changed meanwhile
---            and what was seen says nothing about the new one
+--            and what was seen says nothing about the new one. A database that
+--            nobody vouches for may have forgotten a resume: it confirms nothing
 WITH asked AS MATERIALIZED (
     SELECT c.id, c.state, c.control_version FROM campaigns c WHERE c.state IN ('pausing', 'canceling') AND c.confirmed_at IS NULL
 ), awaited AS MATERIALIZED (
@@ -56,6 +64,7 @@ WITH asked AS MATERIALIZED (
 ), quiet AS MATERIALIZED (
     SELECT c.id FROM asked JOIN campaigns c ON c.id = asked.id AND c.state = asked.state AND c.control_version = asked.control_version
     WHERE c.confirmed_at IS NULL AND NOT EXISTS (SELECT FROM awaited w WHERE w.id = asked.id)
+      AND (SELECT i.cluster = cluster_identity() FROM instance i)
     ORDER BY c.id FOR NO KEY UPDATE OF c
 ), confirmed AS (
     UPDATE campaigns c SET state = CASE WHEN c.state = 'pausing' THEN 'paused' ELSE c.state END, confirmed_at = greatest(now(), c.control_at)
@@ -69,3 +78,11 @@ SELECT id::bigint AS campaign_id, state::text AS state, extract(epoch FROM confi
     ''::text AS number_id, ''::text AS holder FROM confirmed
 UNION ALL SELECT id, state, 0, number_id, coalesce(holder, '') FROM awaited
 ORDER BY 1, 4;
+
+-- name: ControlTimes :many
+-- How many of them took at most so long, and how long all of these together.
+SELECT b.most::double precision AS most, count(c.campaign_id) AS n,
+    coalesce(sum(extract(epoch FROM c.confirmed_at - c.asked_at)), 0)::double precision AS total_seconds
+FROM (SELECT unnest(@bounds::double precision[]) AS most) b
+LEFT JOIN campaign_controls c ON extract(epoch FROM c.confirmed_at - c.asked_at) <= b.most
+GROUP BY b.most ORDER BY b.most;

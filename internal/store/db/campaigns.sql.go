@@ -14,7 +14,7 @@ import (
 const campaignBusy = `-- name: CampaignBusy :one
 SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = $1::bigint AND r.due_at IS NOT NULL
         ORDER BY r.zone, r.due_at DESC, r.id LIMIT 1) IS NOT NULL)::boolean AS waiting,
-    EXISTS (SELECT FROM campaigns c WHERE c.id = $1::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now())::boolean AS expired,
+    EXISTS (SELECT FROM campaigns c WHERE c.id = $1::bigint AND campaign_ends(c.state, c.expire_at, c.confirmed_at))::boolean AS ends,
     (EXISTS (SELECT FROM campaign_ranges g JOIN unknowns u ON u.recipient_id BETWEEN g.lo AND g.hi
         CROSS JOIN LATERAL (SELECT 1 FROM recipients r WHERE r.id = u.recipient_id AND r.status = 'unknown' OFFSET 0) r
         WHERE g.campaign_id = $1::bigint)
@@ -26,7 +26,7 @@ SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = $1::bigint AND 
 
 type CampaignBusyRow struct {
 	Waiting bool
-	Expired bool
+	Ends    bool
 	Called  bool
 	Vouched bool
 }
@@ -42,7 +42,7 @@ func (q *Queries) CampaignBusy(ctx context.Context, db DBTX, campaign int64) (Ca
 	var i CampaignBusyRow
 	err := row.Scan(
 		&i.Waiting,
-		&i.Expired,
+		&i.Ends,
 		&i.Called,
 		&i.Vouched,
 	)
@@ -305,47 +305,50 @@ func (q *Queries) DropRecipients(ctx context.Context, db DBTX, arg *DropRecipien
 	return err
 }
 
-const expireRecipients = `-- name: ExpireRecipients :exec
+const endRecipients = `-- name: EndRecipients :exec
 WITH mine AS MATERIALIZED (
-    SELECT r.id FROM campaigns c JOIN recipients r ON r.id BETWEEN $1::bigint AND $2::bigint AND r.campaign_id = c.id AND r.status = 'pending'
-    WHERE c.id = $3::bigint AND c.state IN ('running', 'paused') AND c.expire_at <= now()
+    SELECT r.id, CASE WHEN c.state = 'canceling' THEN 'canceled' ELSE 'expired' END::recipient_status AS verdict
+    FROM campaigns c JOIN recipients r ON r.id BETWEEN $1::bigint AND $2::bigint AND r.campaign_id = c.id AND r.status = 'pending'
+    WHERE c.id = $3::bigint AND campaign_ends(c.state, c.expire_at, c.confirmed_at)
       AND (SELECT i.cluster = cluster_identity() FROM instance i)
     ORDER BY r.id FOR NO KEY UPDATE OF r
 ), moved AS (
-    UPDATE recipients r SET status = 'expired', due_at = NULL FROM mine WHERE r.id = mine.id AND r.status = 'pending'
-    RETURNING r.id
+    UPDATE recipients r SET status = mine.verdict, due_at = NULL FROM mine WHERE r.id = mine.id AND r.status = 'pending'
+    RETURNING r.status
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT $3::bigint, 'pending'::recipient_status, -count(*) FROM moved HAVING count(*) > 0
-    UNION ALL SELECT $3::bigint, 'expired'::recipient_status, count(*) FROM moved HAVING count(*) > 0
+    UNION ALL SELECT $3::bigint, status, count(*) FROM moved GROUP BY status
 )
 SELECT FROM moved
 `
 
-type ExpireRecipientsParams struct {
+type EndRecipientsParams struct {
 	Lo       int64
 	Hi       int64
 	Campaign int64
 }
 
-// What waits among some ids of a campaign whose time is over. Whoever gives a
-// row back later makes it wait again: repeat until nothing is unsettled.
-func (q *Queries) ExpireRecipients(ctx context.Context, db DBTX, arg *ExpireRecipientsParams) error {
-	_, err := db.Exec(ctx, expireRecipients, arg.Lo, arg.Hi, arg.Campaign)
+// What waits among some ids of a campaign that ends. Whoever gives a row back
+// later makes it wait again: repeat until nothing is unsettled. Before a cancel
+// is confirmed nothing is touched: what a lane still holds may go out.
+func (q *Queries) EndRecipients(ctx context.Context, db DBTX, arg *EndRecipientsParams) error {
+	_, err := db.Exec(ctx, endRecipients, arg.Lo, arg.Hi, arg.Campaign)
 	return err
 }
 
 const finishCampaign = `-- name: FinishCampaign :execrows
 WITH ended AS (
-    UPDATE campaigns SET state = 'finished', finished_at = now(), control_version = control_version + 1
-    WHERE id = $1::bigint AND (state = 'running' OR (state = 'paused' AND expire_at <= now()))
+    UPDATE campaigns c SET state = CASE WHEN c.state = 'canceling' THEN 'canceled' ELSE 'finished' END,
+        finished_at = now(), control_version = c.control_version + 1
+    WHERE c.id = $1::bigint AND (c.state = 'running' OR campaign_ends(c.state, c.expire_at, c.confirmed_at))
       AND (SELECT i.cluster = cluster_identity() FROM instance i)
-    RETURNING id, name
+    RETURNING c.id, c.name, c.state
 ), counts AS (
     SELECT k.status, sum(k.n) AS n FROM campaign_counts k WHERE k.campaign_id = $1::bigint GROUP BY k.status HAVING sum(k.n) <> 0
 )
 INSERT INTO notices (kind, subject, body)
-SELECT CASE WHEN EXISTS (SELECT FROM counts WHERE status = 'expired') THEN 'campaign.expired' ELSE 'campaign.finished' END,
+SELECT CASE WHEN state = 'canceled' THEN 'campaign.canceled' WHEN EXISTS (SELECT FROM counts WHERE status = 'expired') THEN 'campaign.expired' ELSE 'campaign.finished' END,
     'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name),
         'counts', (SELECT coalesce(jsonb_object_agg(status, n), '{}') FROM counts))
 FROM ended
@@ -361,12 +364,13 @@ func (q *Queries) FinishCampaign(ctx context.Context, db DBTX, id int64) (int64,
 }
 
 const lockCampaign = `-- name: LockCampaign :many
-SELECT c.state, coalesce(c.expire_at <= now(), false)::boolean AS expired FROM campaigns c WHERE c.id = $1::bigint FOR NO KEY UPDATE
+SELECT c.state, campaign_ends(c.state, c.expire_at, c.confirmed_at)::boolean AS ends
+FROM campaigns c WHERE c.id = $1::bigint FOR NO KEY UPDATE
 `
 
 type LockCampaignRow struct {
-	State   string
-	Expired bool
+	State string
+	Ends  bool
 }
 
 // A statement of its own, so that what looks next has a snapshot from under
@@ -380,7 +384,7 @@ func (q *Queries) LockCampaign(ctx context.Context, db DBTX, id int64) ([]LockCa
 	var items []LockCampaignRow
 	for rows.Next() {
 		var i LockCampaignRow
-		if err := rows.Scan(&i.State, &i.Expired); err != nil {
+		if err := rows.Scan(&i.State, &i.Ends); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -47,6 +47,22 @@ func (q *Queries) AcknowledgeControl(ctx context.Context, db DBTX, arg *Acknowle
 	return result.RowsAffected(), nil
 }
 
+const cancelCampaign = `-- name: CancelCampaign :execrows
+UPDATE campaigns SET state = 'canceling', state_reason = 'canceled by the operator', control_version = control_version + 1,
+    control_at = now(), confirmed_at = CASE WHEN state IN ('running', 'pausing') THEN NULL ELSE now() END
+WHERE id = $1::bigint AND state IN ('draft', 'scheduled', 'running', 'pausing', 'paused')
+`
+
+// What neither runs nor is being paused is silent already, a paused one by its
+// confirmation.
+func (q *Queries) CancelCampaign(ctx context.Context, db DBTX, campaign int64) (int64, error) {
+	result, err := db.Exec(ctx, cancelCampaign, campaign)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const confirmControls = `-- name: ConfirmControls :many
 WITH asked AS MATERIALIZED (
     SELECT c.id, c.state, c.control_version FROM campaigns c WHERE c.state IN ('pausing', 'canceling') AND c.confirmed_at IS NULL
@@ -61,6 +77,7 @@ WITH asked AS MATERIALIZED (
 ), quiet AS MATERIALIZED (
     SELECT c.id FROM asked JOIN campaigns c ON c.id = asked.id AND c.state = asked.state AND c.control_version = asked.control_version
     WHERE c.confirmed_at IS NULL AND NOT EXISTS (SELECT FROM awaited w WHERE w.id = asked.id)
+      AND (SELECT i.cluster = cluster_identity() FROM instance i)
     ORDER BY c.id FOR NO KEY UPDATE OF c
 ), confirmed AS (
     UPDATE campaigns c SET state = CASE WHEN c.state = 'pausing' THEN 'paused' ELSE c.state END, confirmed_at = greatest(now(), c.control_at)
@@ -93,7 +110,8 @@ type ConfirmControlsRow struct {
 //
 //	asked    the version as of this snapshot, by which the acks are judged
 //	quiet    the same version under the lock, or the order has changed meanwhile
-//	         and what was seen says nothing about the new one
+//	         and what was seen says nothing about the new one. A database that
+//	         nobody vouches for may have forgotten a resume: it confirms nothing
 func (q *Queries) ConfirmControls(ctx context.Context, db DBTX, quarantineSeconds float64) ([]ConfirmControlsRow, error) {
 	rows, err := db.Query(ctx, confirmControls, quarantineSeconds)
 	if err != nil {
@@ -110,6 +128,41 @@ func (q *Queries) ConfirmControls(ctx context.Context, db DBTX, quarantineSecond
 			&i.NumberID,
 			&i.Holder,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const controlTimes = `-- name: ControlTimes :many
+SELECT b.most::double precision AS most, count(c.campaign_id) AS n,
+    coalesce(sum(extract(epoch FROM c.confirmed_at - c.asked_at)), 0)::double precision AS total_seconds
+FROM (SELECT unnest($1::double precision[]) AS most) b
+LEFT JOIN campaign_controls c ON extract(epoch FROM c.confirmed_at - c.asked_at) <= b.most
+GROUP BY b.most ORDER BY b.most
+`
+
+type ControlTimesRow struct {
+	Most         float64
+	N            int64
+	TotalSeconds float64
+}
+
+// How many of them took at most so long, and how long all of these together.
+func (q *Queries) ControlTimes(ctx context.Context, db DBTX, bounds []float64) ([]ControlTimesRow, error) {
+	rows, err := db.Query(ctx, controlTimes, bounds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ControlTimesRow
+	for rows.Next() {
+		var i ControlTimesRow
+		if err := rows.Scan(&i.Most, &i.N, &i.TotalSeconds); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -120,7 +120,7 @@ const exportPage = `-- name: ExportPage :many
 
 SELECT r.id, p.line, p.phone, r.status::text AS status, r.attempt, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
     (CASE WHEN r.status IN ('accepted', 'held', 'sent', 'delivered', 'read') THEN 0 ELSE coalesce(r.error_code, 0) END)::int AS error_code,
-    concat_ws('; ', CASE WHEN r.status = 'expired' THEN 'the campaign expired' END, why.title)::text AS error_title,
+    concat_ws('; ', CASE r.status WHEN 'expired' THEN 'the campaign expired' WHEN 'canceled' THEN 'the campaign was canceled' END, why.title)::text AS error_title,
     r.accepted_at, r.sent_at, r.delivered_at, r.read_at, r.failed_at
 FROM recipients r JOIN recipient_params p ON p.id = r.id AND p.id BETWEEN $1::bigint AND $2::bigint
 LEFT JOIN (
@@ -130,6 +130,7 @@ LEFT JOIN (
 ) why ON why.recipient_id = r.id AND why.code IS NOT DISTINCT FROM r.error_code
     AND r.status NOT IN ('accepted', 'held', 'sent', 'delivered', 'read')
 WHERE r.id BETWEEN $1::bigint AND $2::bigint AND r.campaign_id = $3::bigint
+  AND (cardinality($4::text[]) = 0 OR r.status::text = ANY ($4::text[]))
 ORDER BY r.id
 `
 
@@ -137,6 +138,7 @@ type ExportPageParams struct {
 	Lo       int64
 	Hi       int64
 	Campaign int64
+	Statuses []string
 }
 
 type ExportPageRow struct {
@@ -160,10 +162,16 @@ type ExportPageRow struct {
 // The recipients of a few thousand ids, in order, which is the file's order.
 // Every table is bound to the ids by itself: a merge join would otherwise read
 // it from its beginning for every page. An error is shown while it is what the
-// row came to, not beside a later success; an expired row's last error stands
-// beside why it was not tried again.
+// row came to, not beside a later success; the last error of an expired
+// or canceled row stands beside why it was not tried again. statuses: those, or all
+// when there are none.
 func (q *Queries) ExportPage(ctx context.Context, db DBTX, arg *ExportPageParams) ([]ExportPageRow, error) {
-	rows, err := db.Query(ctx, exportPage, arg.Lo, arg.Hi, arg.Campaign)
+	rows, err := db.Query(ctx, exportPage,
+		arg.Lo,
+		arg.Hi,
+		arg.Campaign,
+		arg.Statuses,
+	)
 	if err != nil {
 		return nil, err
 	}
