@@ -32,6 +32,7 @@ func Properties() []Property {
 		{"clean", "where nodes were only asked to end, nobody's outcome is unknown", clean},
 		{"tended", "no number with work is without an owner for longer than TTL + quarantine + polls", tended},
 		{"resumed", "after a fault, sending goes on", resumed},
+		{"held", "on a database that may have forgotten claims, nobody is called before an operator has confirmed it", held},
 		{"silent", "after a confirmed pause or cancel, not one call", silent},
 	}
 }

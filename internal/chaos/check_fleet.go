@@ -187,7 +187,7 @@ func (e *evidence) blocked(from, to time.Duration) (sum time.Duration) {
 func resumed(e *evidence, report report) {
 	const getting = 4 * time.Second
 	for _, m := range e.Marks {
-		if m.Kind == MarkBusy {
+		if m.Kind == MarkBusy || m.Kind == MarkLost {
 			continue
 		}
 		limit := m.Over + e.Run.bound() + getting

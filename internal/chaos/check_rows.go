@@ -29,6 +29,9 @@ func conserved(e *evidence, report report) {
 		}
 	}
 	for _, c := range e.Campaigns {
+		if c.Unproven != "" {
+			report("campaign %d does not verify: %s", c.ID, c.Unproven)
+		}
 		if c.Read != c.Accepted+c.Rejected+c.Duplicate {
 			report("campaign %d: %d rows read, %d accepted + %d rejected + %d duplicate", c.ID, c.Read, c.Accepted, c.Rejected, c.Duplicate)
 		}
@@ -117,7 +120,8 @@ func refusedOnce(sends []*Request) bool {
 
 // durable: a recipient's status is the greatest of "accepted" and whatever
 // acknowledged webhooks said of its message. One that was told and never
-// acknowledged may have been taken all the same.
+// acknowledged may have been taken all the same; and of somebody who got two
+// messages the status may be either's.
 func durable(e *evidence, report report) {
 	for i := range e.Rows {
 		row := &e.Rows[i]
@@ -129,7 +133,10 @@ func durable(e *evidence, report report) {
 		for _, w := range e.heard[r.Seq] {
 			least = max(least, rank(w.status))
 		}
-		most := max(least, e.told[r.Seq])
+		most := least
+		for _, other := range e.sends[row.ID] {
+			most = max(most, e.told[other.Seq])
+		}
 		if got := rank(row.Status); got < least || got > most {
 			report("recipient %d is %s, the acknowledged webhooks of its message say %s", row.ID, row.Status, ranks[least])
 		}

@@ -1,6 +1,9 @@
 package chaos
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // once: in an at-most-once campaign a second call follows only calls that were
 // certainly not accepted, or whose message the platform had called failed.
@@ -81,7 +84,7 @@ func capped(e *evidence, report report) {
 	for i := range e.Rows {
 		row := &e.Rows[i]
 		sends, c := e.sends[row.ID], e.campaigns[row.Campaign]
-		if c == nil || len(sends) > 0 && e.lost(sends[0]) {
+		if c == nil || slices.ContainsFunc(sends, e.lost) {
 			continue
 		}
 		sure := 0
@@ -111,6 +114,21 @@ func clean(e *evidence, report report) {
 	}
 	for _, d := range e.Doubts {
 		report("recipient %d became unknown at %v", d.Recipient, d.At.Round(time.Millisecond))
+	}
+}
+
+// held: while sending waits for an operator, nothing arrives but what had been
+// claimed before.
+func held(e *evidence, report report) {
+	for _, m := range e.Marks {
+		if m.Kind != MarkHold {
+			continue
+		}
+		for i := range e.Requests {
+			if r := &e.Requests[i]; r.At > m.From+e.Run.ClaimAge+e.Run.Way && r.At < m.Over {
+				report("request %d came %v after sending was to wait for an operator", r.Seq, (r.At - m.From).Round(time.Millisecond))
+			}
+		}
 	}
 }
 

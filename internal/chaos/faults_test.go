@@ -4,11 +4,8 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -22,10 +19,12 @@ type fault struct {
 	people int // as many as are sent while it lasts, and a while longer
 	strike func(context.Context, *fleet) error
 
-	private bool          // breaks its own Postgres
-	deaf    bool          // webhooks are away for longer than the window
-	skewed  bool          // sets Postgres's clock
-	way     time.Duration // what its links add to a request's way
+	operated bool          // an operator pauses and resumes meanwhile
+	private  bool          // breaks its own Postgres
+	standby  bool          // which a standby follows
+	deaf     bool          // webhooks are away for longer than the window
+	skewed   bool          // sets Postgres's clock
+	way      time.Duration // what its links add to a request's way
 }
 
 // warm is how many requests are made before the fault: two seconds' worth.
@@ -74,9 +73,53 @@ var faults = []fault{
 		what: "Postgres dies and comes back", smoke: true, nodes: 2, people: 700, private: true,
 		strike: func(ctx context.Context, f *fleet) error { return f.crashPostgres(ctx, 6*time.Second, nil) },
 	},
+	{
+		name: "cut-api-long", about: []string{"once", "late", "capped"},
+		what: "the owner is cut from the API for 20 s, with bytes in flight", nodes: 2, people: 900,
+		way:    300 * time.Millisecond,
+		strike: func(ctx context.Context, f *fleet) error { return cutAPI(ctx, f, 20*time.Second) },
+	},
+	{
+		name: "clogged", about: []string{"owned", "paced", "durable", "late"},
+		what: "every link is cut and healed at random for 25 s", nodes: 3, people: 1100,
+		strike: func(ctx context.Context, f *fleet) error { return clog(ctx, f, 25*time.Second) },
+	},
+	{
+		name: "postgres-outage", about: []string{"known", "settled", "resumed", "durable"},
+		what: "Postgres dies and is away for 20 s", nodes: 2, people: 900, private: true,
+		strike: func(ctx context.Context, f *fleet) error { return f.crashPostgres(ctx, 20*time.Second, nil) },
+	},
+	{
+		name: "postgres-outage-kill", about: []string{"known", "once", "late", "tended"},
+		what: "Postgres is away for 20 s, and the owner is killed meanwhile", nodes: 2, people: 900, private: true,
+		strike: outageAndKill,
+	},
+	{
+		name: "postgres-slow", about: []string{"paced", "owned", "settled"},
+		what: "every statement takes 200 to 400 ms longer", nodes: 2, people: 1000,
+		strike: func(ctx context.Context, f *fleet) error { return slowPostgres(ctx, f, 20*time.Second) },
+	},
+	{
+		name: "fail-over", about: []string{"held", "undoubled", "owned"},
+		what: "Postgres fails over to a standby that has lost the last commits", nodes: 2, people: 1000, private: true, standby: true,
+		strike: failOver,
+	},
+	{
+		name: "clock-steps", about: []string{"owned", "paced", "settled"},
+		what: "Postgres's clock is set a minute ahead, a minute back, and right again", nodes: 2, people: 1100, private: true, skewed: true,
+		strike: stepClock,
+	},
+	{
+		name: "import", about: []string{"conserved", "paced"},
+		what: "a million people are imported while others are sent to", nodes: 2, people: 2400,
+		strike: func(ctx context.Context, f *fleet) error { return f.importBeside(ctx, 1_000_000) },
+	},
 }
 
-// choose finds faults by name.
+// suffix makes a fault's name mean: with an operator.
+const suffix = "+operator"
+
+// choose finds faults by name; all is each of them, alone and with an operator.
 func choose(names string) (chosen []fault, err error) {
 	for name := range strings.SplitSeq(names, ",") {
 		before := len(chosen)
@@ -84,114 +127,18 @@ func choose(names string) (chosen []fault, err error) {
 			if name == "all" || name == f.name || name == "smoke" && f.smoke {
 				chosen = append(chosen, f)
 			}
+			f.name, f.operated, f.about = f.name+suffix, true, append([]string{"silent"}, f.about...)
+			if name == "all" || name == f.name {
+				chosen = append(chosen, f)
+			}
 		}
 		if len(chosen) == before {
-			known := slices.Collect(func(yield func(string) bool) {
-				for _, f := range faults {
-					if !yield(f.name) {
-						return
-					}
-				}
-			})
-			return nil, fmt.Errorf("fault %q is unknown: use smoke, all, or one of %s", name, strings.Join(known, ", "))
+			known := make([]string, len(faults))
+			for i, f := range faults {
+				known[i] = f.name
+			}
+			return nil, fmt.Errorf("fault %q is unknown: use smoke, all, or one of %s (each also with %s)", name, strings.Join(known, ", "), suffix)
 		}
 	}
 	return chosen, nil
-}
-
-// kill ends the owner without a word.
-func (f *fleet) kill(ctx context.Context, restart bool) error {
-	p, err := f.owner(ctx)
-	if err != nil {
-		return err
-	}
-	f.mark(MarkKill, p.node)
-	p.node.destroy()
-	if restart {
-		return f.start(p)
-	}
-	return nil
-}
-
-func rollingRestart(ctx context.Context, f *fleet) error {
-	for _, p := range f.places {
-		over := f.mark(MarkLeave, p.node)
-		if err := p.node.signal(syscall.SIGTERM); err != nil {
-			return err
-		}
-		if err := p.node.ended(ctx); err != nil {
-			return err
-		}
-		over()
-		if p.node.err != nil {
-			return fmt.Errorf("node %s was asked to end: %w", p.node.id, p.node.err)
-		}
-		if err := errors.Join(f.start(p), f.ready(ctx, p)); err != nil {
-			return err
-		}
-		if err := hold(ctx, 2*time.Second); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// beyond is longer than any lease and its quarantine last.
-const beyond = leaseTTL + quarantine + 3*time.Second
-
-func stopContinue(ctx context.Context, f *fleet) error {
-	p, err := f.owner(ctx)
-	if err != nil {
-		return err
-	}
-	over := f.mark(MarkStop, p.node)
-	defer over()
-	if err := p.node.signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	return errors.Join(hold(ctx, beyond), p.node.signal(syscall.SIGCONT))
-}
-
-func cutPostgres(ctx context.Context, f *fleet) error {
-	p, err := f.owner(ctx)
-	if err != nil {
-		return err
-	}
-	over := f.mark(MarkCutDB, p.node)
-	defer over()
-	if err := p.db.cut(); err != nil {
-		return err
-	}
-	return errors.Join(hold(ctx, beyond), p.db.heal(ctx))
-}
-
-// cutAPI slows the owner's way to the API first, so that requests and answers
-// are on it when it is cut.
-func cutAPI(ctx context.Context, f *fleet, lasts time.Duration) error {
-	p, err := f.owner(ctx)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(p.api.slow("upstream", 200, 100), p.api.slow("downstream", 200, 100), hold(ctx, 2*time.Second)); err != nil {
-		return err
-	}
-	over := f.mark(MarkCut, p.node)
-	defer over()
-	return errors.Join(p.api.cut(), hold(ctx, lasts), p.api.heal(ctx))
-}
-
-// crashPostgres kills the server and brings it back; meanwhile is done while
-// it is away.
-func (f *fleet) crashPostgres(ctx context.Context, away time.Duration, meanwhile func(context.Context) error) error {
-	over := f.mark(MarkDown, nil)
-	defer over()
-	if err := f.server.local.Crash(ctx); err != nil {
-		return err
-	}
-	if meanwhile != nil {
-		if err := meanwhile(ctx); err != nil {
-			return err
-		}
-	}
-	return errors.Join(hold(ctx, away), f.server.restart(ctx))
 }

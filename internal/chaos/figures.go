@@ -45,12 +45,12 @@ func measure(e *evidence) (f Figures) {
 		}
 	}
 	for _, m := range e.Marks {
-		from := m.From
-		if m.Kind == MarkBusy {
+		from := m.Over
+		switch m.Kind {
+		case MarkBusy, MarkLost:
 			continue
-		}
-		if m.Kind == MarkCut || m.Kind == MarkDown || m.Kind == MarkHold {
-			from = m.Over
+		case MarkKill, MarkLeave, MarkStop, MarkCutDB: // another node can go on
+			from = m.From
 		}
 		if back, ok := e.back(from, 0.9); ok {
 			f.Back = max(f.Back, back-from)

@@ -45,14 +45,21 @@ type fleet struct {
 	rng       *rand.Rand // of the goroutine that strikes
 	dir, keep string
 	server    *server
-	name      string // of the database
-	pool      *pgxpool.Pool
-	platform  *platform
-	toxiproxy *toxiproxy.ApiServer
-	places    []*place
-	hiccups   hiccups
-	stop      context.CancelFunc
-	watched   sync.WaitGroup
+	base      string // URL of the database, without links
+	own       *link  // the suite's and the operator's way to it
+	standby   *server
+	// replication is the standby's way to the server it follows.
+	replication *link
+	name        string // of the database
+	pool        *pgxpool.Pool
+	platform    *platform
+	toxiproxy   *toxiproxy.ApiServer
+	places      []*place
+	ids         map[string]int64 // campaigns by name
+	past        *History         // what a server that was left behind had noted
+	hiccups     hiccups
+	stop        context.CancelFunc
+	watched     sync.WaitGroup
 
 	mu      sync.Mutex
 	callers map[string]string // hash of the token → node
@@ -63,7 +70,7 @@ type fleet struct {
 // raise makes everything and lets it send.
 func raise(ctx context.Context, fault fault, rng *rand.Rand) (*fleet, error) {
 	f := &fleet{
-		fault: fault, rng: rng, toxiproxy: newToxiproxy(), callers: map[string]string{},
+		fault: fault, rng: rng, toxiproxy: newToxiproxy(), callers: map[string]string{}, ids: map[string]int64{},
 		dir: filepath.Join(shop.dir, fault.name), keep: filepath.Join(shop.keep, fault.name),
 		run: Run{
 			Fault: fault.name, About: fault.about, Began: time.Now(), Nodes: fault.nodes, TTL: leaseTTL, Quarantine: quarantine, Poll: poll,
@@ -88,7 +95,7 @@ func raise(ctx context.Context, fault fault, rng *rand.Rand) (*fleet, error) {
 
 func (f *fleet) openDatabase(ctx context.Context) (err error) {
 	if f.server, err = shared(); f.fault.private {
-		f.server, err = startServer(ctx, "pg-"+f.fault.name)
+		f.server, err = startServer(ctx, "pg-"+f.fault.name, f.fault.skewed)
 	}
 	if err != nil {
 		return err
@@ -96,17 +103,33 @@ func (f *fleet) openDatabase(ctx context.Context) (err error) {
 	if f.name, err = f.server.database(ctx); err != nil {
 		return err
 	}
-	f.pool, err = pgxpool.New(ctx, f.server.local.LoopbackURL(f.name)+patientConnect)
+	addr, err := f.server.addr()
+	if err != nil {
+		return err
+	}
+	if f.own, err = newLink(f.toxiproxy, "suite", addr); err != nil {
+		return err
+	}
+	f.base = f.server.local.LoopbackURL(f.name)
+	if f.fault.standby {
+		if f.replication, err = newLink(f.toxiproxy, "replication", addr); err != nil {
+			return err
+		}
+		if f.standby, err = f.server.follow(ctx, f.replication); err != nil {
+			return err
+		}
+	}
+	f.pool, err = pgxpool.New(ctx, f.url(f.own))
 	return err
 }
 
 // url is the database's address behind a link.
-func (f *fleet) url(host string) string {
-	u, err := url.Parse(f.server.local.LoopbackURL(f.name))
+func (f *fleet) url(l *link) string {
+	u, err := url.Parse(f.base)
 	if err != nil {
 		panic(err) // localpg made it
 	}
-	u.Host = host
+	u.Host = l.addr()
 	return u.String() + patientConnect
 }
 
@@ -134,8 +157,15 @@ func (f *fleet) raze() error {
 	if f.pool != nil {
 		f.pool.Close()
 	}
-	if f.fault.private && f.server != nil && f.server.local != nil {
-		errs = append(errs, f.server.local.Close())
+	for _, l := range []*link{f.own, f.replication} {
+		if l != nil {
+			l.close()
+		}
+	}
+	for _, s := range []*server{f.standby, f.server} {
+		if f.fault.private && s != nil && s.local != nil {
+			errs = append(errs, s.local.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -162,16 +192,6 @@ func (f *fleet) end(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// verify asks the program itself whether the rows add up.
-func (f *fleet) verify(ctx context.Context) error {
-	for _, name := range []string{"fail", "resend"} {
-		if _, err := f.weir(context.WithoutCancel(ctx), "campaign", "verify", name); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // know remembers whose token a node has.

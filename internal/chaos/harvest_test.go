@@ -3,11 +3,14 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weirhq/weir/internal/sim"
 )
@@ -20,10 +23,22 @@ func (f *fleet) harvest(ctx context.Context) (*History, error) {
 	h.Marks, h.Calls = f.marks, f.calls
 	f.mu.Unlock()
 	f.requests(h)
-	if err := f.notes(ctx, h); err != nil {
+	if err := f.notes(ctx, f.pool, h); err != nil {
 		return nil, err
 	}
-	return h, f.rows(ctx, h)
+	if f.past != nil {
+		h.remember(f.past)
+	}
+	if err := f.rows(ctx, h); err != nil {
+		return nil, err
+	}
+	for i := range h.Campaigns {
+		c := &h.Campaigns[i]
+		if said, err := f.weir(ctx, "campaign", "verify", c.Name); err != nil {
+			c.Unproven = fmt.Sprint(err, ": ", said)
+		}
+	}
+	return h, nil
 }
 
 // since turns an instant of the machine's clock into one of the run's.
@@ -64,33 +79,33 @@ func (f *fleet) requests(h *History) {
 }
 
 // notes reads what the triggers and the program wrote down on the way.
-func (f *fleet) notes(ctx context.Context, h *History) (err error) {
+func (f *fleet) notes(ctx context.Context, pool *pgxpool.Pool, h *History) (err error) {
 	var number, lease, holder, kind string
 	var at, ready *time.Time
 	var seq, id int64
 	var claim int32
 	var ids []int64
 	var fences []int32
-	h.Leases, err = list(ctx, f, `SELECT number_id, lease_id::text, coalesce(holder, ''), kind, ready_at, at FROM lease_events ORDER BY id`,
+	h.Leases, err = list(ctx, pool, `SELECT number_id, lease_id::text, coalesce(holder, ''), kind, ready_at, at FROM lease_events ORDER BY id`,
 		[]any{&number, &lease, &holder, &kind, &ready, &at}, func() Lease {
 			return Lease{number, lease, holder, kind, f.instant(ready), f.instant(at)}
 		})
 	if err != nil {
 		return err
 	}
-	h.Claims, err = list(ctx, f, `SELECT number_id, lease_id::text, seq, at, ids, fences FROM chaos.claims ORDER BY at`,
+	h.Claims, err = list(ctx, pool, `SELECT number_id, lease_id::text, seq, at, ids, fences FROM chaos.claims ORDER BY at`,
 		[]any{&number, &lease, &seq, &at, &ids, &fences}, func() Claim {
 			return Claim{number, lease, seq, f.instant(at), append([]int64(nil), ids...), append([]int32(nil), fences...)}
 		})
 	if err != nil {
 		return err
 	}
-	h.Doubts, err = list(ctx, f, `SELECT recipient_id, claim, at FROM chaos.doubts ORDER BY at`,
+	h.Doubts, err = list(ctx, pool, `SELECT recipient_id, claim, at FROM chaos.doubts ORDER BY at`,
 		[]any{&id, &claim, &at}, func() Doubt { return Doubt{id, claim, f.instant(at)} })
 	if err != nil {
 		return err
 	}
-	h.Moves, err = list(ctx, f, `SELECT campaign_id, was, state, at FROM chaos.moves ORDER BY n`,
+	h.Moves, err = list(ctx, pool, `SELECT campaign_id, was, state, at FROM chaos.moves ORDER BY n`,
 		[]any{&id, &kind, &lease, &at}, func() Move { return Move{id, kind, lease, f.instant(at)} })
 	return err
 }
@@ -100,7 +115,7 @@ func (f *fleet) notes(ctx context.Context, h *History) (err error) {
 func (f *fleet) rows(ctx context.Context, h *History) (err error) {
 	var c Campaign
 	var started, finished *time.Time
-	h.Campaigns, err = list(ctx, f, `SELECT c.id, c.name, c.state, c.on_unknown, c.max_attempts, c.started_at, c.finished_at,
+	h.Campaigns, err = list(ctx, f.pool, `SELECT c.id, c.name, c.state, c.on_unknown, c.max_attempts, c.started_at, c.finished_at,
 			i.rows_read, i.accepted, i.rejected, i.duplicate,
 			(SELECT jsonb_object_agg(s, n) FROM (SELECT status::text AS s, sum(n) AS n FROM campaign_counts WHERE campaign_id = c.id GROUP BY status) k),
 			(SELECT count(*) FROM claims x WHERE EXISTS (SELECT FROM recipients r WHERE r.id = ANY (x.ids) AND r.campaign_id = c.id)),
@@ -120,7 +135,7 @@ func (f *fleet) rows(ctx context.Context, h *History) (err error) {
 	}
 	var r Row
 	var phone, message string
-	h.Rows, err = list(ctx, f, `SELECT r.id, r.campaign_id, p.phone, r.status::text, r.claim, r.attempt, coalesce(r.number_id, ''),
+	h.Rows, err = list(ctx, f.pool, `SELECT r.id, r.campaign_id, p.phone, r.status::text, r.claim, r.attempt, coalesce(r.number_id, ''),
 			coalesce(r.message_id, ''), coalesce(a.title, '')
 		FROM recipients r JOIN recipient_params p ON p.id = r.id JOIN campaigns c ON c.id = r.campaign_id AND c.state <> 'draft'
 		LEFT JOIN attempts a ON a.recipient_id = r.id AND a.claim = r.claim ORDER BY r.id`,
@@ -134,9 +149,34 @@ func (f *fleet) rows(ctx context.Context, h *History) (err error) {
 	return err
 }
 
+// remember adds what only a server that was left behind had noted.
+func (h *History) remember(past *History) {
+	join(&h.Leases, past.Leases, func(l Lease) any { return l }, func(l Lease) time.Duration { return l.At })
+	join(&h.Moves, past.Moves, func(m Move) any { return m }, func(m Move) time.Duration { return m.At })
+	join(&h.Doubts, past.Doubts, func(d Doubt) any { return d }, func(d Doubt) time.Duration { return d.At })
+	type batch struct {
+		lease string
+		seq   int64
+	}
+	join(&h.Claims, past.Claims, func(c Claim) any { return batch{c.Lease, c.Seq} }, func(c Claim) time.Duration { return c.At })
+}
+
+func join[T any](list *[]T, more []T, key func(T) any, at func(T) time.Duration) {
+	there := map[any]bool{}
+	for _, v := range *list {
+		there[key(v)] = true
+	}
+	for _, v := range more {
+		if !there[key(v)] {
+			*list = append(*list, v)
+		}
+	}
+	slices.SortStableFunc(*list, func(a, b T) int { return cmp.Compare(at(a), at(b)) })
+}
+
 // list reads a query's rows; as makes a value of what was scanned into dest.
-func list[T any](ctx context.Context, f *fleet, query string, dest []any, as func() T) (all []T, err error) {
-	rows, err := f.pool.Query(ctx, query)
+func list[T any](ctx context.Context, pool *pgxpool.Pool, query string, dest []any, as func() T) (all []T, err error) {
+	rows, err := pool.Query(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("read the run's database: %w", err)
 	}

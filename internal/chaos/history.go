@@ -108,6 +108,7 @@ type Campaign struct {
 	Read, Accepted, Rejected, Duplicate int
 	Counts                              map[string]int // by status, as shown to operators
 	ClaimsLeft, UnknownsLeft            int            // claim batches and doubts of its rows at the end
+	Unproven                            string         // what weir campaign verify found wrong
 }
 
 // Claim is one claim batch, written down as it was made.
@@ -165,8 +166,10 @@ const (
 	MarkStop  = "stop"  // the node stood still
 	MarkCutDB = "cut from Postgres"
 	MarkCut   = "cut from the API"
+	MarkDeaf  = "cut from webhooks"
 	MarkDown  = "Postgres down"
 	MarkLost  = "commits lost" // what the database committed in between is gone
 	MarkHold  = "held"         // sending had to wait for an operator
+	MarkClog  = "clogged"      // links were cut and healed at random
 	MarkBusy  = "machine busy" // nobody's fault: the simplest statement took as long as Weir waits for any
 )

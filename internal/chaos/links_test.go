@@ -67,4 +67,13 @@ func (l *link) heal(ctx context.Context) error {
 	return nil
 }
 
+// repoint leads the link elsewhere; connections on it break.
+func (l *link) repoint(upstream string) error {
+	err := l.proxy.Update(&toxiproxy.Proxy{Listen: l.proxy.Listen, Upstream: upstream, Enabled: true})
+	if err != nil {
+		return fmt.Errorf("repoint link %s: %w", l.proxy.Name, err)
+	}
+	return nil
+}
+
 func (l *link) close() { l.proxy.Stop() }

@@ -41,6 +41,10 @@ var rowMutations = []mutation{
 		h.Campaigns[0].Read++
 		return true
 	}},
+	{"conserved", "the program's own proof fails", func(h *History, _ func(int) int) bool {
+		h.Campaigns[0].Unproven = "one recipient is lost"
+		return true
+	}},
 	{"conserved", "the counts shown are not the rows'", func(h *History, _ func(int) int) bool {
 		h.Campaigns[1].Counts["delivered"]++
 		return true
@@ -101,6 +105,11 @@ var callMutations = []mutation{
 	{"clean", "a node that was asked to end leaves an unknown", func(h *History, _ func(int) int) bool {
 		h.Marks = slices.DeleteFunc(h.Marks, func(m Mark) bool { return m.Kind == MarkKill })
 		return len(h.Doubts) > 0
+	}},
+	{"held", "calls before an operator has confirmed the database", func(h *History, pick func(int) int) bool {
+		r := h.Requests[pick(len(h.Requests))]
+		h.Marks = append(h.Marks, Mark{Kind: MarkHold, From: r.At - 3*time.Second, Over: r.At + time.Second})
+		return true
 	}},
 	{"silent", "calls after a confirmed pause", func(h *History, pick func(int) int) bool {
 		return hush(h, pick, Move{From: "pausing", To: "paused"})

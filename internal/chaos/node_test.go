@@ -70,7 +70,7 @@ func (f *fleet) start(p *place) (err error) {
 	}
 	n.cmd = exec.Command(shop.weir, "serve", "--lease-ttl", f.run.TTL.String(), "--unknown-window", f.run.Window.String())
 	n.cmd.Dir, n.cmd.Stderr = f.dir, n.log
-	n.cmd.Env = append(os.Environ(), "WEIR_DATABASE_URL="+f.url(p.db.addr()), "WEIR_GRAPH_URL=http://"+p.api.addr(),
+	n.cmd.Env = append(os.Environ(), "WEIR_DATABASE_URL="+f.url(p.db), "WEIR_GRAPH_URL=http://"+p.api.addr(),
 		"WEIR_ACCESS_TOKEN=token-"+n.id, "WEIR_APP_SECRET="+appSecret, "WEIR_VERIFY_TOKEN=hello",
 		"WEIR_LISTEN="+p.listen, "WEIR_NODE_ID="+n.id, "WEIR_DATA_DIR="+f.dir)
 	if err := n.cmd.Start(); err != nil {

@@ -30,15 +30,33 @@ const (
 type server struct {
 	options localpg.Options
 	local   *localpg.Server
+	clock   string // the file that sets its clock, if there is one
 }
 
-func startServer(ctx context.Context, name string) (*server, error) {
-	s := &server{options: localpg.Options{
+func newServer(name string) *server {
+	return &server{options: localpg.Options{
 		Dir: filepath.Join(shop.dir, name), Test: true, Config: serverConfig, IdleStop: idleStop,
 	}}
-	var err error
+}
+
+func startServer(ctx context.Context, name string, skewed bool) (s *server, err error) {
+	s = newServer(name)
+	if skewed {
+		s.clock = s.options.Dir + ".clock"
+		if s.options.Env, err = fakeClock(s.clock); err != nil {
+			return nil, err
+		}
+	}
 	s.local, err = localpg.Start(ctx, s.options)
 	return s, err
+}
+
+// follow starts a standby of the server, behind a link.
+func (s *server) follow(ctx context.Context, over *link) (*server, error) {
+	standby := newServer(filepath.Base(s.options.Dir) + "-standby")
+	var err error
+	standby.local, err = s.local.Follow(ctx, over.addr(), standby.options)
+	return standby, err
 }
 
 // restart brings a crashed server back, at its old address.
@@ -63,7 +81,7 @@ func (s *server) addr() (string, error) {
 
 // shared is the server of the runs that leave theirs alone.
 var shared = sync.OnceValues(func() (*server, error) {
-	s, err := startServer(context.Background(), "shared")
+	s, err := startServer(context.Background(), "shared", false)
 	sharedRuns.Store(err == nil)
 	return s, err
 })

@@ -5,9 +5,12 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,15 +26,22 @@ func (f *fleet) numbers(ctx context.Context) error {
 	return nil
 }
 
-// campaigns makes one of each policy; all numbers send both.
+// campaigns makes one of each policy, and one for an operator to cancel; all
+// numbers send all of them.
 func (f *fleet) campaigns(ctx context.Context) error {
 	for i, policy := range []string{"fail", "resend"} {
 		if err := f.campaign(ctx, policy, f.fault.people/2, 10_000_000*(i+1), "--on-unknown", policy); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !f.fault.operated {
+		return nil
+	}
+	return f.campaign(ctx, givenUp, f.fault.people/2, 40_000_000)
 }
+
+// givenUp is the campaign that an operator cancels.
+const givenUp = "given-up"
 
 // campaign imports people, whose phones count from first on, and two rows that
 // are none.
@@ -46,10 +56,14 @@ func (f *fleet) campaign(ctx context.Context, name string, people, first int, ar
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 		return fmt.Errorf("write an audience: %w", err)
 	}
-	_, err := f.weir(ctx, append([]string{
+	id, err := f.weir(ctx, append([]string{
 		"campaign", "create", name, "--template", "hello", "--language", "en_US", "--number", strings.Join(numberIDs, ","),
 		"--csv", file, "--param", "body.1=first_name", "--no-verify",
 	}, args...)...)
+	if err != nil {
+		return err
+	}
+	f.ids[name], err = strconv.ParseInt(strings.TrimSpace(id), 10, 64)
 	return err
 }
 
@@ -73,7 +87,7 @@ func (f *fleet) nodes(ctx context.Context) error {
 }
 
 func (f *fleet) begin(ctx context.Context) error {
-	for _, name := range []string{"fail", "resend"} {
+	for _, name := range slices.Sorted(maps.Keys(f.ids)) {
 		if _, err := f.weir(ctx, "campaign", "start", name, "--no-verify"); err != nil {
 			return err
 		}
@@ -81,17 +95,18 @@ func (f *fleet) begin(ctx context.Context) error {
 	return nil
 }
 
-// weir runs one command to its end, on the database itself.
+// weir runs one command to its end, as an operator whom nothing cuts off, and
+// returns what it printed.
 func (f *fleet) weir(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, shop.weir, args...)
 	cmd.Dir = f.dir
-	cmd.Env = append(os.Environ(), "WEIR_DATABASE_URL="+f.server.local.LoopbackURL(f.name)+patientConnect,
+	cmd.Env = append(os.Environ(), "WEIR_DATABASE_URL="+f.url(f.own),
 		"WEIR_GRAPH_URL=http://"+f.platform.addr, "WEIR_ACCESS_TOKEN=operator", "WEIR_DATA_DIR="+f.dir)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("weir %s: %w: %s", strings.Join(args[:min(len(args), 3)], " "), err, stderr.String())
+		return string(out), fmt.Errorf("weir %s: %w: %s", strings.Join(args[:min(len(args), 3)], " "), err, stderr.String())
 	}
 	return string(out), nil
 }

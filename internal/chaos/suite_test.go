@@ -154,11 +154,15 @@ func perform(ctx context.Context, fault fault, rng *rand.Rand) (h *History, err 
 	if err := f.sending(ctx, fault.warm()); err != nil {
 		return nil, err
 	}
-	if err := fault.strike(ctx, f); err != nil {
+	leave := func() error { return nil }
+	if fault.operated {
+		leave = f.operate(ctx)
+	}
+	if err := errors.Join(fault.strike(ctx, f), leave()); err != nil {
 		return nil, fmt.Errorf("strike: %w", err)
 	}
 	f.rest(ctx)
-	if err := errors.Join(f.end(ctx), f.verify(ctx)); err != nil {
+	if err := f.end(ctx); err != nil {
 		return nil, err
 	}
 	return f.harvest(context.WithoutCancel(ctx))

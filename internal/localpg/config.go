@@ -11,6 +11,16 @@ const hba = `local all all              trust
 host  all all 127.0.0.1/32 scram-sha-256
 `
 
+// hbaReplication lets a test's standby follow.
+const hbaReplication = "host  replication all 127.0.0.1/32 scram-sha-256\n"
+
+func (c *cluster) hba() string {
+	if c.Test {
+		return hba + hbaReplication
+	}
+	return hba
+}
+
 // common suits a machine that also runs other things: memory stays modest,
 // WAL generous, since imports and campaigns write in long bursts.
 const common = `

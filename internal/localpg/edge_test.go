@@ -2,6 +2,7 @@ package localpg
 
 import (
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,5 +138,51 @@ func TestCrashAndComeBack(t *testing.T) {
 	}
 	if again.LoopbackURL("x") != s.LoopbackURL("x") {
 		t.Error("the server came back elsewhere")
+	}
+}
+
+// A standby follows, lives on when its primary dies, and knows the same passwords.
+func TestStandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	settings := "wal_level = replica\nmax_wal_senders = 4\n"
+	first := start(t, Options{Dir: tempDir(t), Test: true, Config: settings})
+	if err := first.EnsureDatabase(t.Context(), "before"); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(first.LoopbackURL("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := first.Follow(t.Context(), u.Host, Options{Dir: tempDir(t), Test: true, Config: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := second.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := query(t, second.LoopbackURL("before"), "SELECT pg_is_in_recovery()::text"); got != "true" {
+		t.Fatalf("the copy is no standby: %s", got)
+	}
+	if err := first.EnsureDatabase(t.Context(), "after"); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); !answers(second.LoopbackURL("after")); {
+		if time.Now().After(deadline) {
+			t.Fatal("the standby does not follow")
+		}
+		if err := pause(t.Context(), 50*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.EnsureDatabase(t.Context(), "later"); err != nil {
+		t.Errorf("the promoted standby takes no writes: %v", err)
 	}
 }

@@ -61,6 +61,8 @@ type Options struct {
 	// Config holds lines of postgresql.conf that have the last word, for tests
 	// of servers that are set up in another way.
 	Config string
+	// Env is added to the server's environment, likewise for tests.
+	Env []string
 	// IdleStop lets the server stop itself after it had no client for so long
 	// (whole seconds), for users who cannot promise to call Close. Default: never.
 	IdleStop time.Duration

@@ -101,6 +101,7 @@ func (c *cluster) tryStart(ctx context.Context) (err error) {
 	cmd := c.owner.command(ctx, c.bin.path("pg_ctl"), "start", "-w", "-t", "120", "-s",
 		"-D", c.path("data"), "-l", log, "-p", c.bin.path("postgres"),
 		"-o", "-c config_file="+shellQuote(c.path("postgresql.conf")))
+	cmd.Env = append(cmd.Env, c.Env...)
 	// Not a pipe: the server inherits it and would keep our Wait from ending.
 	out, err := os.OpenFile(c.path("start.out"), os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -136,7 +137,7 @@ func (c *cluster) writeFiles() error {
 	return errors.Join(
 		replaceFile(c.path("server.json"), text, 0o600),
 		replaceFile(c.path("postgresql.conf"), []byte(c.config()), 0o644),
-		replaceFile(c.path("pg_hba.conf"), []byte(hba), 0o644),
+		replaceFile(c.path("pg_hba.conf"), []byte(c.hba()), 0o644),
 	)
 }
 
@@ -147,8 +148,8 @@ func (c *cluster) afterStart(ctx context.Context) error {
 		return fmt.Errorf("connect to the private server: %w", err)
 	}
 	defer conn.Close(ctx)
-	// rand.Text is base32: nothing to quote.
-	if _, err := conn.Exec(ctx, "ALTER ROLE "+role+" PASSWORD '"+c.state.Password+"'"); err != nil {
+	// A standby has its primary's; rand.Text is base32: nothing to quote.
+	if _, err := conn.Exec(ctx, "ALTER ROLE "+role+" PASSWORD '"+c.state.Password+"'"); err != nil && sqlState(err) != "25006" {
 		return fmt.Errorf("set the loopback password: %w", err)
 	}
 	if c.IdleStop <= 0 {
