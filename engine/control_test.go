@@ -11,11 +11,23 @@ import (
 type pauseRig struct {
 	*rig
 	first    *memCampaign
-	answered int       // calls of the first campaign; guarded by the ledger
-	seen     time.Time // when the lane has read of its pause
-	acked    time.Time
-	early    int // calls of it without an answer when its pause was acknowledged
+	answered int    // calls of the first campaign; guarded by the ledger
+	words    spoken // guarded by the store
 }
+
+// spoken is what the lane and the store have said to each other of a pause.
+type spoken struct {
+	seen  time.Time // when the lane has read of it
+	acked time.Time
+	early int // calls without an answer when it was acknowledged
+}
+
+func (p *pauseRig) spoken() (w spoken) {
+	p.store.change(func() { w = p.words })
+	return w
+}
+
+func (p *pauseRig) forget() { p.store.change(func() { p.words.acked = time.Time{} }) }
 
 func startPause(t *testing.T, latency time.Duration) *pauseRig {
 	store := newMemory(time.Millisecond, number(100, 0.2))
@@ -30,11 +42,11 @@ func startPause(t *testing.T, latency time.Duration) *pauseRig {
 	}
 	store.after = func(op string, _ any) error {
 		switch {
-		case op == "acknowledge" && p.acked.IsZero():
-			p.acked = time.Now()
-			p.early = p.begun(time.Now()) - p.done()
-		case op == "work" && p.first.pausing && p.seen.IsZero():
-			p.seen = time.Now()
+		case op == "acknowledge" && p.words.acked.IsZero():
+			p.words.acked = time.Now()
+			p.words.early = p.begun(time.Now()) - p.done()
+		case op == "work" && p.first.pausing && p.words.seen.IsZero():
+			p.words.seen = time.Now()
 		}
 		return nil
 	}
@@ -77,17 +89,17 @@ func TestRule18ACallInFlightHoldsThePause(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				asked := p.pause()
 				time.Sleep(10 * time.Second)
-				switch took := p.acked.Sub(asked); {
-				case p.acked.IsZero():
+				switch took := p.spoken().acked.Sub(asked); {
+				case p.spoken().acked.IsZero():
 					t.Fatal("never acknowledged")
-				case p.early > 0:
-					t.Errorf("acknowledged with %d calls under way", p.early)
+				case p.spoken().early > 0:
+					t.Errorf("acknowledged with %d calls under way", p.spoken().early)
 				case took > latency+1200*time.Millisecond:
 					t.Errorf("acknowledged after %v", took)
 				}
 				before := len(p.api.sends())
 				time.Sleep(10 * time.Second)
-				if late := p.begun(time.Now()) - p.begun(p.seen.Add(time.Millisecond)); late > 0 {
+				if late := p.begun(time.Now()) - p.begun(p.spoken().seen.Add(time.Millisecond)); late > 0 {
 					t.Errorf("%d calls after the lane knew of the pause", late)
 				}
 				if n := len(p.api.sends()) - before; n < 780 {
@@ -120,11 +132,11 @@ func TestRule18AHungCallReleasesThePause(t *testing.T) {
 			}
 		}
 		p.lane.hand.mu.Unlock()
-		if p.acked.Before(by.Add(DefaultQuarantine)) {
-			t.Errorf("acknowledged %v after a call's last moment to write", p.acked.Sub(by))
+		if p.spoken().acked.Before(by.Add(DefaultQuarantine)) {
+			t.Errorf("acknowledged %v after a call's last moment to write", p.spoken().acked.Sub(by))
 		}
-		if took := p.acked.Sub(asked); p.early == 0 || took > claimFresh+DefaultQuarantine+linger+50*time.Millisecond {
-			t.Errorf("acknowledged after %v, with %d calls hanging", took, p.early)
+		if took := p.spoken().acked.Sub(asked); p.spoken().early == 0 || took > claimFresh+DefaultQuarantine+linger+50*time.Millisecond {
+			t.Errorf("acknowledged after %v, with %d calls hanging", took, p.spoken().early)
 		}
 		time.Sleep(2 * time.Minute)
 		p.finish()
@@ -152,8 +164,8 @@ func TestRule18ABurnedClaimDoesNotHoldThePause(t *testing.T) {
 		})
 		asked := time.Now()
 		time.Sleep(5 * time.Second)
-		if took := p.acked.Sub(asked); p.acked.IsZero() || p.early > 0 || took > 2*time.Second {
-			t.Errorf("acknowledged after %v, with %d calls under way", took, p.early)
+		if took := p.spoken().acked.Sub(asked); p.spoken().acked.IsZero() || p.spoken().early > 0 || took > 2*time.Second {
+			t.Errorf("acknowledged after %v, with %d calls under way", took, p.spoken().early)
 		}
 		if n := p.store.counts(1); n[Sending] > 0 {
 			t.Errorf("the burned claim's rows have not come back: %v", n)
@@ -173,12 +185,12 @@ func TestRule18AnUntrustedLaneAcknowledgesNothing(t *testing.T) {
 		p.lane.trust.word.Store(&word{since: now, until: now})
 		p.pause()
 		time.Sleep(time.Minute)
-		if !p.acked.IsZero() {
+		if !p.spoken().acked.IsZero() {
 			t.Error("acknowledged without trust")
 		}
 		p.lane.trust.word.Store(trusted)
 		time.Sleep(2 * time.Second)
-		if p.acked.IsZero() {
+		if p.spoken().acked.IsZero() {
 			t.Error("never acknowledged")
 		}
 		p.finish()
@@ -195,10 +207,10 @@ func TestAPauseIsSeenByTheNextClaim(t *testing.T) {
 		p.store.change(func() { p.store.campaigns[2].due = nil })
 		time.Sleep(10 * time.Second)
 		for range 5 {
-			p.acked = time.Time{}
+			p.forget()
 			asked := p.pause()
 			time.Sleep(3 * time.Second)
-			if took := p.acked.Sub(asked); p.acked.IsZero() || took > 450*time.Millisecond {
+			if took := p.spoken().acked.Sub(asked); p.spoken().acked.IsZero() || took > 450*time.Millisecond {
 				t.Errorf("acknowledged after %v", took)
 			}
 			p.store.change(p.first.resume)
@@ -218,14 +230,14 @@ func TestResumedTwentyTimesSendsEachOnce(t *testing.T) {
 		silent := 0
 		for range 20 {
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
-			p.acked = time.Time{}
+			p.forget()
 			p.pause()
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
 			p.store.change(func() {
 				if p.first.halted {
 					silent++
-					if late := p.begun(time.Now()) - p.begun(p.acked); late > 0 || p.early > 0 {
-						t.Errorf("%d calls after an acknowledgement, %d during it", late, p.early)
+					if late := p.begun(time.Now()) - p.begun(p.words.acked); late > 0 || p.words.early > 0 {
+						t.Errorf("%d calls after an acknowledgement, %d during it", late, p.words.early)
 					}
 				}
 				p.first.resume()

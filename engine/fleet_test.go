@@ -230,13 +230,15 @@ func TestADeadProberIsReplaced(t *testing.T) {
 		store := newFleetStore(2, 10_000)
 		api := &ledger{latency: 100 * time.Millisecond}
 		down := time.Now().Add(5 * time.Second)
-		var probes []time.Time
+		var probes []time.Time // guarded by the ledger, as answer is called
 		stuck := make(chan struct{})
-		api.during = func(m Message) {
+		api.during = func(Message) {
+			first := false
 			if time.Now().After(down.Add(2 * time.Second)) {
-				if probes = append(probes, time.Now()); len(probes) == 1 {
-					<-stuck // its process is stopped before the request is written
-				}
+				api.change(func() { probes = append(probes, time.Now()); first = len(probes) == 1 })
+			}
+			if first {
+				<-stuck // its process is stopped before the request is written
 			}
 		}
 		api.answer = func(_ int, m Message) Answer {

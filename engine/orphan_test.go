@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,11 +131,11 @@ func TestAReclaimThatWasRefusedIsRepeated(t *testing.T) {
 // lazy is a store that every other heartbeat reaches late, though in time.
 type lazy struct {
 	*memory
-	beats int
+	beats atomic.Int64
 }
 
 func (l *lazy) Heartbeat(ctx context.Context, beat Beat) (Pulse, error) {
-	if l.beats++; l.beats%2 == 0 {
+	if l.beats.Add(1)%2 == 0 {
 		pause(ctx, 900*time.Millisecond)
 	}
 	return l.memory.Heartbeat(ctx, beat)
