@@ -104,6 +104,7 @@ func parseSlowly(s, region string) (number, bool) {
 	kind := phonenumbers.GetNumberType(p)
 	return number{
 		e164:   phonenumbers.Format(p, phonenumbers.E164),
+		region: phonenumbers.GetRegionCodeForNumber(p),
 		mobile: kind == phonenumbers.MOBILE || kind == phonenumbers.FIXED_LINE_OR_MOBILE,
 	}, true
 }

@@ -26,8 +26,9 @@ type plans struct {
 // number is a phone number that was understood.
 type number struct {
 	e164      string
-	mobile    bool // it may be a mobile phone's
-	defaulted bool // the default country decided how it was read
+	region    string // that it belongs to, as ISO 3166 alpha-2; "001": none
+	mobile    bool   // it may be a mobile phone's
+	defaulted bool   // the default country decided how it was read
 }
 
 // verdict is what plans knows of a number.
@@ -118,7 +119,7 @@ func (p *plans) judge(code, nsn string, owners []*plan) (number, verdict) {
 			continue
 		}
 		if ok, mobile := o.valid(nsn); ok {
-			return number{e164: "+" + code + nsn, mobile: mobile}, valid
+			return number{e164: "+" + code + nsn, region: o.region, mobile: mobile}, valid
 		}
 		if leads { // the library looks no further
 			return number{}, invalid
