@@ -37,7 +37,9 @@
 //	             │                                  │   │                          │                 │
 //	             │                                  │   └─► failed | dead          └─────────────────┴─► failed
 //	             └─► canceled | expired |           └─► unknown ─ webhook ─► accepted and on
-//	                 suppressed                               └─ window over ─► dead | pending | held by an operator
+//	                 suppressed                               └─ window over ─► dead | pending | held for an operator ─► dead
+//
+//	failed | dead ─ an operator's replay: claim+1, attempt 0 ─► pending
 //
 // A row in a lane's memory (rule 2; begin and give-back are one compare-and-swap):
 //

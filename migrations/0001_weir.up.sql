@@ -211,6 +211,7 @@ CREATE TABLE recipients (
     error_code      int,
     attempt         smallint NOT NULL DEFAULT 0,
     zone            smallint NOT NULL DEFAULT 0,
+    replays         smallint NOT NULL DEFAULT 0,            -- how often an operator has had it sent anew
     number_id       text,
     message_id      text,
     last_replay_id  uuid,
@@ -259,6 +260,32 @@ CREATE TABLE attempts (
     message_id    text,
     failed        boolean NOT NULL DEFAULT false,           -- by the platform's word
     PRIMARY KEY (recipient_id, claim)
+);
+-- Messages that live beside the one their row shows: few, and what is counted
+-- as a duplicate.
+CREATE INDEX attempts_living ON attempts (recipient_id) WHERE message_id IS NOT NULL AND NOT failed;
+
+-- An operator's orders to send dead letters anew. The id makes twice once, and
+-- last_due lets a replay that was cut short go on at its rate.
+CREATE TABLE replays (
+    id           uuid PRIMARY KEY,
+    campaign_id  bigint NOT NULL REFERENCES campaigns ON DELETE CASCADE,
+    filter       jsonb NOT NULL,
+    forced       boolean NOT NULL,
+    who          text NOT NULL,
+    at           timestamptz NOT NULL DEFAULT now(),
+    moved        bigint NOT NULL DEFAULT 0,
+    last_due     timestamptz                                -- when the last recipient moved so far becomes due
+);
+
+-- What an operator did against the usual rules, and who it was.
+CREATE TABLE audit (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at       timestamptz NOT NULL DEFAULT now(),
+    who      text NOT NULL,
+    what     text NOT NULL,                                 -- replay_forced, unknowns_closed
+    subject  text NOT NULL,                                 -- campaign:ID
+    body     jsonb NOT NULL DEFAULT '{}'
 );
 
 -- Whom nothing may be sent to, and whom nothing may be sent to yet. One table,
@@ -381,6 +408,8 @@ CREATE TABLE notices (
     body     jsonb NOT NULL DEFAULT '{}',                   -- facts; the words are made of them for each receiver
     at       timestamptz NOT NULL DEFAULT now()
 );
+-- Of dead letters one an hour and campaign is enough.
+CREATE UNIQUE INDEX notices_dead ON notices (subject, date_trunc('hour', at AT TIME ZONE 'UTC')) WHERE kind = 'campaign.dead_letters';
 CREATE INDEX notices_fresh ON notices (id) WHERE seq IS NULL;
 CREATE INDEX notices_subject ON notices (subject, id);
 
@@ -419,6 +448,7 @@ CREATE TABLE webhook_events (
     keep_until  timestamptz NOT NULL                        -- then it is deleted
 );
 CREATE INDEX webhook_events_retry ON webhook_events (retry_at) WHERE retry_at IS NOT NULL;
+CREATE INDEX webhook_events_phone ON webhook_events (ltrim(body ->> 'phone', '+')) WHERE kind = 'unmatched';
 CREATE INDEX webhook_events_keep ON webhook_events (keep_until);
 
 -- Counts for display only: every batch appends its deltas in its own

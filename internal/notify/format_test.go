@@ -189,6 +189,7 @@ func TestWhoIsTold(t *testing.T) {
 		{CampaignFinished, `{}`, true, true, "resolve", ""},
 		{CampaignExpired, `{}`, true, true, "trigger", "warning"},
 		{CampaignCanceled, `{}`, true, true, "resolve", ""},
+		{CampaignDead, `{}`, true, false, "trigger", "info"},
 		{NumberStopped, `{}`, true, true, "trigger", "error"},
 		{NumberEnabled, `{}`, true, true, "resolve", ""},
 		{BreakerOpen, `{"breaker": {"prev": "closed"}}`, true, true, "trigger", "warning"},
@@ -235,6 +236,10 @@ func TestWords(t *testing.T) {
 		{
 			CampaignFinished, "campaign:3", `{"campaign": {"name": "spring"}, "counts": {"read": 5, "failed": 1, "delivered": 5, "dead": 0}}`,
 			"Campaign spring is finished|11 recipients: 5 delivered, 5 read, 1 failed.|",
+		},
+		{
+			CampaignDead, "campaign:3", `{"campaign": {"name": "spring"}, "reason": "attempts_exhausted, code 503"}`,
+			"Campaign spring has dead letters|Reason: attempts_exhausted, code 503.|Who was given up, why, and what to do: weir dead list --campaign 3",
 		},
 		{
 			BreakerOpen, "host", `{"breaker": {"prev": "closed", "reason": "consecutive", "samples": 9, "failures": 7, "reporters": 3}}`,

@@ -16,8 +16,9 @@ const (
 	CampaignFinished = "campaign.finished" // every recipient is settled
 	CampaignExpired  = "campaign.expired"  // its time was over first
 	CampaignCanceled = "campaign.canceled"
-	NumberStopped    = "number.stopped" // by itself; perhaps several, of one account or app
-	NumberEnabled    = "number.enabled" // by its operator, after that
+	CampaignDead     = "campaign.dead_letters" // recipients were given up; once an hour and campaign
+	NumberStopped    = "number.stopped"        // by itself; perhaps several, of one account or app
+	NumberEnabled    = "number.enabled"        // by its operator, after that
 	BreakerOpen      = "breaker.open"
 	BreakerHalfOpen  = "breaker.half_open"
 	BreakerClosed    = "breaker.closed"
@@ -87,6 +88,11 @@ func (f facts) words(n Notice) words {
 		}
 	case CampaignCanceled:
 		return words{solved, name + " was canceled", f.tally(), ""}
+	case CampaignDead:
+		return words{
+			news, name + " has dead letters", reason(f.Reason),
+			"Who was given up, why, and what to do: weir dead list --campaign " + id,
+		}
 	case NumberStopped:
 		return f.numberStopped(n)
 	case NumberEnabled:

@@ -56,6 +56,8 @@ func TestACampaignsStopIsTold(t *testing.T) {
 		l.halt(engine.Restraint{Kind: engine.HaltCampaign, Campaign: c, Code: 132001, Reason: "no such template"})
 	}
 	l.expectTold("stopped by itself", "campaign.stopped "+who+`,"reason":"132001: no such template"}`)
+	l.exec(`INSERT INTO notices (kind, subject) VALUES ('campaign.dead_letters', 'campaign:' || $1::bigint)`, c) // does not hide the stop
+	l.expectTold("given up meanwhile", fmt.Sprintf("campaign.dead_letters campaign:%d {}", c))
 	start := func() {
 		t.Helper()
 		_, err := l.ResumeCampaign(t.Context(), c)

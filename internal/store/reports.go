@@ -24,6 +24,7 @@ type ExportRow struct {
 	ErrorTitle string
 	// Zero: it has not come so far. AcceptedAt is our clock's, the rest Meta's.
 	AcceptedAt, SentAt, DeliveredAt, ReadAt, FailedAt time.Time
+	Duplicates                                        int // messages accepted beside the one of MessageID, as far as is known
 }
 
 // exportIDs is how many ids one page of an export covers.
@@ -77,7 +78,19 @@ func exportRow(r db.ExportPageRow) (ExportRow, error) {
 		Line: r.Line, Phone: r.Phone, Status: status, Attempts: int(r.Attempt), Number: r.NumberID, MessageID: r.MessageID,
 		ErrorCode: int(r.ErrorCode), ErrorTitle: r.ErrorTitle,
 		AcceptedAt: r.AcceptedAt.Time, SentAt: r.SentAt.Time, DeliveredAt: r.DeliveredAt.Time, ReadAt: r.ReadAt.Time, FailedAt: r.FailedAt.Time,
+		Duplicates: int(r.Duplicates),
 	}, err
+}
+
+// Duplicates is how many messages of a campaign were accepted beside the one
+// that their recipient shows: late evidence after a resend or a replay. It is
+// cheap enough to ask every second.
+func (s *Store) Duplicates(ctx context.Context, campaign int64) (int64, error) {
+	n, err := s.q.CountDuplicates(ctx, s.pool, campaign)
+	if err != nil {
+		return 0, fmt.Errorf("count duplicates: %w", err)
+	}
+	return n, nil
 }
 
 // CodeCount is one kind of error of a campaign.

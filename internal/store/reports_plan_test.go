@@ -27,6 +27,10 @@ func TestLooksReadLittle(t *testing.T) {
 			_, err := s.q.ExportPage(t.Context(), tx, &db.ExportPageParams{Campaign: id, Lo: lo, Hi: lo + 4_999})
 			return err
 		}},
+		{"duplicates", 10, func(tx pgx.Tx) error {
+			_, err := s.q.CountDuplicates(t.Context(), tx, id)
+			return err
+		}},
 		{"whether it is busy", 10, func(tx pgx.Tx) error {
 			_, err := s.q.CampaignBusy(t.Context(), tx, id)
 			return err

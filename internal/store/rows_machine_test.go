@@ -30,6 +30,7 @@ type machine struct {
 	booked map[int64][]*call // claim batches on record, by seq
 	burned []int64
 	strays []engine.StatusUpdate // kept statuses that found no row
+	seen   []seenRow             // by a replay that has not acted yet
 }
 
 // call is one claim of one row in some node's hands.
@@ -44,7 +45,8 @@ type call struct {
 	// The platform's side, and what an operator or the window made of it.
 	counted, accepted, failed, delivered bool
 	forced, windowed                     bool
-	replays                              int // the row's, when it was claimed
+	replays                              int     // the row's, when it was claimed
+	over                                 []*call // of the row: failed, by the platform's word, when it was claimed
 }
 
 type stage int
@@ -76,6 +78,9 @@ func TestRowsAreWhatTheRulesSay(t *testing.T) {
 			"retry unmatched": m.retryStrays,
 			"window passes":   m.windowPasses,
 			"replay":          m.replay,
+			"look to replay":  m.look,
+			"replay so late":  m.act,
+			"close":           m.closeUnknowns,
 		})
 	})
 }
@@ -86,7 +91,7 @@ func newMachine(t *rapid.T, on *lab) *machine {
 		lab: l, t: t, cap: rapid.IntRange(1, 3).Draw(t, "cap"), booked: map[int64][]*call{},
 		policy: rapid.SampledFrom([]engine.OnUnknown{engine.UnknownFails, engine.UnknownResends, engine.UnknownHolds}).Draw(t, "policy"),
 	}
-	for _, table := range []string{"claims", "unknowns", "attempts", "webhook_events", "recipients", "recipient_params", "campaign_counts", "campaign_numbers", "campaigns"} {
+	for _, table := range []string{"claims", "unknowns", "attempts", "webhook_events", "recipients", "recipient_params", "campaign_counts", "campaign_numbers", "replays", "campaigns"} {
 		l.exec(`DELETE FROM ` + table) // a few rows: much faster than TRUNCATE
 	}
 	l.exec(`UPDATE number_leases SET released = true, ready_at = now()`)
@@ -121,7 +126,7 @@ func (m *machine) check(*rapid.T) {
 
 func (m *machine) state() []string {
 	text := scalar[string](m.lab, `SELECT string_agg(line, E'\n') FROM (
-		SELECT format('row %s %s claim %s attempt %s due %s shows %s', id - $1, status, claim, attempt, (due_at IS NOT NULL)::text, message_id) AS line FROM recipients
+		SELECT format('row %s %s claim %s attempt %s replays %s due %s shows %s', id - $1, status, claim, attempt, replays, (due_at IS NOT NULL)::text, message_id) AS line FROM recipients
 		UNION ALL SELECT format('try %s claim %s failed %s message %s', recipient_id - $1, claim, failed::text, message_id) FROM attempts
 		UNION ALL SELECT format('unknown %s claim %s', recipient_id - $1, claim) FROM unknowns
 		UNION ALL SELECT format('booked %s', seq) FROM claims
@@ -157,6 +162,11 @@ func (m *machine) take(t *rapid.T, as stage) (seq int64) {
 		}
 		m.rows[i].take()
 		c := &call{row: i, claim: int(r.Claim), attempt: r.Attempt, lease: ask.Lease, seq: ask.Seq, due: r.Due, stage: as, replays: m.rows[i].replays}
+		for _, o := range m.calls {
+			if o.row == i && o.failed && !o.delivered {
+				c.over = append(c.over, o)
+			}
+		}
 		m.calls = append(m.calls, c)
 		m.booked[ask.Seq] = append(m.booked[ask.Seq], c)
 	}

@@ -152,16 +152,31 @@ func (r *modelRow) decide(policy engine.OnUnknown, cap int) {
 	}
 }
 
-// replay reports whether it took the row.
-func (r *modelRow) replay(id string, force, booked bool) bool {
+// notDead is what a replay does not even look at.
+const notDead Skip = "not dead"
+
+// replay moves the row, or says why not.
+func (r *modelRow) replay(o ReplayOrder, inFlight bool) Skip {
 	gaveUp := r.status == engine.Dead && r.tries[r.claim].gaveUp
-	if r.status != engine.Dead && r.status != engine.Failed || r.replayed == id || !force && (booked || gaveUp) {
-		return false
+	switch {
+	case r.status == engine.Unknown:
+		return SkipUnknown
+	case r.status != engine.Dead && r.status != engine.Failed:
+		return notDead
+	case r.replayed == o.ID:
+		return SkipReplayed
+	case r.replays >= o.MaxReplays:
+		return SkipCapped
+	case gaveUp && !o.Force:
+		return SkipUnknown
+	case inFlight && !o.Force:
+		return SkipInHand
 	}
 	r.claim++
-	r.attempt, r.shown, r.replayed = 0, 0, id
+	r.attempt, r.shown, r.replayed = 0, 0, o.ID
+	r.replays++
 	r.become(engine.Pending)
-	return true
+	return Taken
 }
 
 // lines describe the row as machineState describes the database's.
@@ -170,7 +185,7 @@ func (r *modelRow) lines(i int) []string {
 	if r.shown != 0 {
 		shown = message(int64(i), int32(r.shown))
 	}
-	all := []string{fmt.Sprintf("row %d %v claim %d attempt %d due %t shows %s", i, r.status, r.claim, r.attempt, r.status == engine.Pending, shown)}
+	all := []string{fmt.Sprintf("row %d %v claim %d attempt %d replays %d due %t shows %s", i, r.status, r.claim, r.attempt, r.replays, r.status == engine.Pending, shown)}
 	for claim, try := range r.tries {
 		known := ""
 		if try.message {

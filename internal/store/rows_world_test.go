@@ -24,7 +24,9 @@ func (m *machine) callPlatform(t *rapid.T) {
 		if o.counted && o.replays == c.replays {
 			counted++
 		}
-		lives := o.accepted && (!o.failed || o.delivered) && !o.forced
+		// A message that had failed when the row was claimed again, and is
+		// delivered while a lane holds it, comes twice: nobody can prevent it.
+		lives := o.accepted && (!o.failed || o.delivered) && !o.forced && !slices.Contains(c.over, o)
 		if lives && (m.policy != engine.UnknownResends || !o.windowed) {
 			t.Fatalf("row %d: sent under claim %d, although the message of claim %d was accepted", c.row, c.claim, o.claim)
 		}
@@ -215,42 +217,5 @@ func (m *machine) windowPasses(t *rapid.T) {
 	}
 	for _, r := range m.rows {
 		r.decide(m.policy, m.cap)
-	}
-}
-
-// replay is the operator's, by rule 21: under the campaign's lock, it leaves
-// alone what is in flight and what nobody knows, unless forced, and the same id
-// again does nothing.
-func (m *machine) replay(t *rapid.T) {
-	id := rapid.SampledFrom([]string{probeToken, otherToken}).Draw(t, "id")
-	force := rapid.Bool().Draw(t, "force")
-	moved := m.exec(`WITH chosen AS (
-			SELECT r.id, r.status FROM recipients r
-			WHERE r.campaign_id = $1 AND r.status IN ('dead', 'failed') AND r.last_replay_id IS DISTINCT FROM $2::uuid
-			  AND ($3 OR NOT EXISTS (SELECT FROM (SELECT unnest(ids) AS id, unnest(fences) AS fence FROM claims) c WHERE c.id = r.id AND c.fence = r.claim)
-			      AND NOT (r.status = 'dead' AND EXISTS (SELECT FROM attempts a WHERE a.recipient_id = r.id AND a.claim = r.claim AND a.title = 'unknown_outcome')))
-			ORDER BY r.id FOR NO KEY UPDATE
-		), counted AS (
-			INSERT INTO campaign_counts SELECT $1, status, -1 FROM chosen UNION ALL SELECT $1, 'pending', 1 FROM chosen
-		)
-		UPDATE recipients r SET status = 'pending', due_at = now(), claim = r.claim + 1, attempt = 0, message_id = NULL, last_replay_id = $2::uuid
-		FROM chosen WHERE r.id = chosen.id`, m.c, id, force)
-	want := int64(0)
-	for i, r := range m.rows {
-		booked := false
-		for _, calls := range m.booked {
-			booked = booked || slices.ContainsFunc(calls, func(c *call) bool { return c.row == i && c.claim == r.claim })
-		}
-		if !r.replay(id, force, booked) {
-			continue
-		}
-		want++
-		r.replays++
-		for _, c := range m.calls {
-			c.forced = c.forced || c.row == i && force
-		}
-	}
-	if moved != want {
-		t.Fatalf("replayed %d rows, want %d", moved, want)
 	}
 }

@@ -56,7 +56,8 @@ WITH asked AS MATERIALIZED (
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT 'campaign.resumed', 'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name)) FROM moved
-    WHERE 'campaign.stopped' = (SELECT n.kind FROM notices n WHERE n.subject = 'campaign:' || moved.id ORDER BY n.id DESC LIMIT 1)
+    WHERE 'campaign.stopped' = (SELECT n.kind FROM notices n WHERE n.subject = 'campaign:' || moved.id
+        AND n.kind IN ('campaign.stopped', 'campaign.resumed') ORDER BY n.id DESC LIMIT 1)
 )
 SELECT was, state, start_at FROM moved;
 
@@ -93,7 +94,7 @@ SELECT ((SELECT r.due_at FROM recipients r WHERE r.campaign_id = @campaign::bigi
 -- name: LockCampaign :many
 -- A statement of its own, so that what looks next has a snapshot from under
 -- the lock: a replay and a finish see each other.
-SELECT c.state, campaign_ends(c.state, c.expire_at, c.confirmed_at)::boolean AS ends
+SELECT c.state, campaign_ends(c.state, c.expire_at, c.confirmed_at)::boolean AS ends, coalesce(c.expire_at <= now(), false)::boolean AS expired
 FROM campaigns c WHERE c.id = @id::bigint FOR NO KEY UPDATE;
 
 -- name: EndRecipients :exec

@@ -10,7 +10,7 @@
 SELECT r.id, p.line, p.phone, r.status::text AS status, r.attempt, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
     (CASE WHEN r.status IN ('accepted', 'held', 'sent', 'delivered', 'read') THEN 0 ELSE coalesce(r.error_code, 0) END)::int AS error_code,
     concat_ws('; ', CASE r.status WHEN 'expired' THEN 'the campaign expired' WHEN 'canceled' THEN 'the campaign was canceled' END, why.title)::text AS error_title,
-    r.accepted_at, r.sent_at, r.delivered_at, r.read_at, r.failed_at
+    r.accepted_at, r.sent_at, r.delivered_at, r.read_at, r.failed_at, coalesce(cardinality(array_remove(twin.ids, r.message_id)), 0)::int AS duplicates
 FROM recipients r JOIN recipient_params p ON p.id = r.id AND p.id BETWEEN @lo::bigint AND @hi::bigint
 LEFT JOIN (
     SELECT DISTINCT ON (a.recipient_id, a.code) a.recipient_id, a.code, a.title FROM attempts a
@@ -18,9 +18,20 @@ LEFT JOIN (
     ORDER BY a.recipient_id, a.code, a.claim DESC
 ) why ON why.recipient_id = r.id AND why.code IS NOT DISTINCT FROM r.error_code
     AND r.status NOT IN ('accepted', 'held', 'sent', 'delivered', 'read')
+LEFT JOIN (
+    SELECT a.recipient_id, array_agg(a.message_id) AS ids FROM attempts a
+    WHERE a.recipient_id BETWEEN @lo::bigint AND @hi::bigint AND a.message_id IS NOT NULL AND NOT a.failed GROUP BY a.recipient_id
+) twin ON twin.recipient_id = r.id
 WHERE r.id BETWEEN @lo::bigint AND @hi::bigint AND r.campaign_id = @campaign::bigint
   AND (cardinality(@statuses::text[]) = 0 OR r.status::text = ANY (@statuses::text[]))
 ORDER BY r.id;
+
+-- name: CountDuplicates :one
+-- Messages that live beside the one their row shows. A small index holds only
+-- those, so it is cheap.
+SELECT count(*) FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi AND a.message_id IS NOT NULL AND NOT a.failed
+JOIN recipients r ON r.id = a.recipient_id AND r.campaign_id = g.campaign_id
+WHERE g.campaign_id = @campaign::bigint AND r.message_id <> a.message_id;
 
 -- name: ErrorsByCode :many
 -- From attempts alone, so the cost grows with the errors and not with the

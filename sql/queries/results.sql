@@ -46,6 +46,14 @@ WITH result AS (
     FROM moved WHERE result IN ('accepted', 'held') AND number_id IS NOT NULL GROUP BY number_id ORDER BY number_id
     ON CONFLICT (number_id) DO UPDATE SET accepted_at = greatest(number_traffic.accepted_at, excluded.accepted_at),
         heard_at = greatest(number_traffic.heard_at, excluded.heard_at), accepted = number_traffic.accepted + excluded.accepted
+), told AS (     -- somebody should look at what we give up: one notice an hour and campaign
+    INSERT INTO notices (kind, subject, body)
+    SELECT DISTINCT ON (c.id) 'campaign.dead_letters', 'campaign:' || c.id, jsonb_build_object('campaign', jsonb_build_object('id', c.id, 'name', c.name),
+        'reason', concat_ws(', code ', m.title, nullif(m.code, 0)))
+    FROM moved m JOIN campaigns c ON c.id = m.campaign_id
+    WHERE m.status = 'dead' AND NOT EXISTS (SELECT FROM notices n
+        WHERE n.kind = 'campaign.dead_letters' AND n.subject = 'campaign:' || c.id AND n.at > now() - interval '1 hour')
+    ON CONFLICT DO NOTHING
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT campaign_id, s, sum(d) FROM (

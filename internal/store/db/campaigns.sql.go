@@ -364,13 +364,14 @@ func (q *Queries) FinishCampaign(ctx context.Context, db DBTX, id int64) (int64,
 }
 
 const lockCampaign = `-- name: LockCampaign :many
-SELECT c.state, campaign_ends(c.state, c.expire_at, c.confirmed_at)::boolean AS ends
+SELECT c.state, campaign_ends(c.state, c.expire_at, c.confirmed_at)::boolean AS ends, coalesce(c.expire_at <= now(), false)::boolean AS expired
 FROM campaigns c WHERE c.id = $1::bigint FOR NO KEY UPDATE
 `
 
 type LockCampaignRow struct {
-	State string
-	Ends  bool
+	State   string
+	Ends    bool
+	Expired bool
 }
 
 // A statement of its own, so that what looks next has a snapshot from under
@@ -384,7 +385,7 @@ func (q *Queries) LockCampaign(ctx context.Context, db DBTX, id int64) ([]LockCa
 	var items []LockCampaignRow
 	for rows.Next() {
 		var i LockCampaignRow
-		if err := rows.Scan(&i.State, &i.Ends); err != nil {
+		if err := rows.Scan(&i.State, &i.Ends, &i.Expired); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -462,7 +463,8 @@ WITH asked AS MATERIALIZED (
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT 'campaign.resumed', 'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name)) FROM moved
-    WHERE 'campaign.stopped' = (SELECT n.kind FROM notices n WHERE n.subject = 'campaign:' || moved.id ORDER BY n.id DESC LIMIT 1)
+    WHERE 'campaign.stopped' = (SELECT n.kind FROM notices n WHERE n.subject = 'campaign:' || moved.id
+        AND n.kind IN ('campaign.stopped', 'campaign.resumed') ORDER BY n.id DESC LIMIT 1)
 )
 SELECT was, state, start_at FROM moved
 `

@@ -75,6 +75,15 @@ type Attempt struct {
 	Failed      bool
 }
 
+type Audit struct {
+	ID      int64
+	At      pgtype.Timestamptz
+	Who     string
+	What    string
+	Subject string
+	Body    []byte
+}
+
 type Breaker struct {
 	Scope       string
 	State       string
@@ -325,6 +334,7 @@ type Recipient struct {
 	ErrorCode    pgtype.Int4
 	Attempt      int16
 	Zone         int16
+	Replays      int16
 	NumberID     pgtype.Text
 	MessageID    pgtype.Text
 	LastReplayID pgtype.UUID
@@ -336,6 +346,17 @@ type RecipientParam struct {
 	Line       int64
 	Phone      string
 	Params     []string
+}
+
+type Replay struct {
+	ID         string
+	CampaignID int64
+	Filter     []byte
+	Forced     bool
+	Who        string
+	At         pgtype.Timestamptz
+	Moved      int64
+	LastDue    pgtype.Timestamptz
 }
 
 type Suppression struct {

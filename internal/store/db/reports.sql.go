@@ -67,6 +67,21 @@ func (q *Queries) CampaignPace(ctx context.Context, db DBTX, campaign int64) ([]
 	return items, nil
 }
 
+const countDuplicates = `-- name: CountDuplicates :one
+SELECT count(*) FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi AND a.message_id IS NOT NULL AND NOT a.failed
+JOIN recipients r ON r.id = a.recipient_id AND r.campaign_id = g.campaign_id
+WHERE g.campaign_id = $1::bigint AND r.message_id <> a.message_id
+`
+
+// Messages that live beside the one their row shows. A small index holds only
+// those, so it is cheap.
+func (q *Queries) CountDuplicates(ctx context.Context, db DBTX, campaign int64) (int64, error) {
+	row := db.QueryRow(ctx, countDuplicates, campaign)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const errorsByCode = `-- name: ErrorsByCode :many
 SELECT coalesce(a.code, 0)::int AS code,
     coalesce((array_agg(a.title ORDER BY a.at DESC) FILTER (WHERE a.title IS NOT NULL))[1], '')::text AS title,
@@ -121,7 +136,7 @@ const exportPage = `-- name: ExportPage :many
 SELECT r.id, p.line, p.phone, r.status::text AS status, r.attempt, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
     (CASE WHEN r.status IN ('accepted', 'held', 'sent', 'delivered', 'read') THEN 0 ELSE coalesce(r.error_code, 0) END)::int AS error_code,
     concat_ws('; ', CASE r.status WHEN 'expired' THEN 'the campaign expired' WHEN 'canceled' THEN 'the campaign was canceled' END, why.title)::text AS error_title,
-    r.accepted_at, r.sent_at, r.delivered_at, r.read_at, r.failed_at
+    r.accepted_at, r.sent_at, r.delivered_at, r.read_at, r.failed_at, coalesce(cardinality(array_remove(twin.ids, r.message_id)), 0)::int AS duplicates
 FROM recipients r JOIN recipient_params p ON p.id = r.id AND p.id BETWEEN $1::bigint AND $2::bigint
 LEFT JOIN (
     SELECT DISTINCT ON (a.recipient_id, a.code) a.recipient_id, a.code, a.title FROM attempts a
@@ -129,6 +144,10 @@ LEFT JOIN (
     ORDER BY a.recipient_id, a.code, a.claim DESC
 ) why ON why.recipient_id = r.id AND why.code IS NOT DISTINCT FROM r.error_code
     AND r.status NOT IN ('accepted', 'held', 'sent', 'delivered', 'read')
+LEFT JOIN (
+    SELECT a.recipient_id, array_agg(a.message_id) AS ids FROM attempts a
+    WHERE a.recipient_id BETWEEN $1::bigint AND $2::bigint AND a.message_id IS NOT NULL AND NOT a.failed GROUP BY a.recipient_id
+) twin ON twin.recipient_id = r.id
 WHERE r.id BETWEEN $1::bigint AND $2::bigint AND r.campaign_id = $3::bigint
   AND (cardinality($4::text[]) = 0 OR r.status::text = ANY ($4::text[]))
 ORDER BY r.id
@@ -156,6 +175,7 @@ type ExportPageRow struct {
 	DeliveredAt pgtype.Timestamptz
 	ReadAt      pgtype.Timestamptz
 	FailedAt    pgtype.Timestamptz
+	Duplicates  int32
 }
 
 // What an operator reads. Everything of a campaign is read by its id ranges.
@@ -194,6 +214,7 @@ func (q *Queries) ExportPage(ctx context.Context, db DBTX, arg *ExportPageParams
 			&i.DeliveredAt,
 			&i.ReadAt,
 			&i.FailedAt,
+			&i.Duplicates,
 		); err != nil {
 			return nil, err
 		}

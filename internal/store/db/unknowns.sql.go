@@ -53,6 +53,14 @@ WITH up AS MATERIALIZED (
     ON CONFLICT (recipient_id, claim) DO UPDATE SET title = excluded.title
 ), known AS (
     DELETE FROM unknowns u USING moved WHERE u.recipient_id = moved.id AND u.claim = moved.claim
+), told AS (     -- as in RecordResults
+    INSERT INTO notices (kind, subject, body)
+    SELECT DISTINCT ON (c.id) 'campaign.dead_letters', 'campaign:' || c.id, jsonb_build_object('campaign', jsonb_build_object('id', c.id, 'name', c.name),
+        'reason', 'unknown_outcome')
+    FROM moved m JOIN campaigns c ON c.id = m.campaign_id
+    WHERE m.status = 'dead' AND NOT EXISTS (SELECT FROM notices n
+        WHERE n.kind = 'campaign.dead_letters' AND n.subject = 'campaign:' || c.id AND n.at > now() - interval '1 hour')
+    ON CONFLICT DO NOTHING
 ), orphan AS (
     DELETE FROM unknowns u USING (
         SELECT o.recipient_id, o.claim FROM unknowns o LEFT JOIN recipients r ON r.id = o.recipient_id
