@@ -184,9 +184,7 @@ func (c campaignStatusCmd) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		if c.JSON {
-			view := viewOf(campaign, p.counts)
-			view.DatabaseConfirmed = &p.confirmed
-			return printJSON(s.std.out, view)
+			return printJSON(s.std.out, p.view())
 		}
 		_, err = io.WriteString(s.std.out, strings.Join(p.lines(time.Now()), "\n")+"\n")
 		return err
@@ -205,6 +203,7 @@ type campaignView struct {
 	Numbers    []string         `json:"numbers"`
 	Recipients int64            `json:"recipients"`
 	Counts     map[string]int64 `json:"counts,omitempty"`
+	Duplicates *int64           `json:"duplicates,omitempty"` // messages accepted beside the one that a recipient shows
 	Rows       rowsView         `json:"rows"`
 	StartAt    string           `json:"start_at,omitempty"`
 	StartedAt  string           `json:"started_at,omitempty"`

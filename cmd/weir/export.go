@@ -47,7 +47,7 @@ func (c campaignExportCmd) Run(ctx context.Context, s *session) error {
 
 var exportColumns = []string{
 	"line", "phone", "status", "attempts", "message_id", "error_code", "error_title",
-	"accepted_at", "sent_at", "delivered_at", "read_at", "failed_at", "number",
+	"accepted_at", "sent_at", "delivered_at", "read_at", "failed_at", "number", "duplicates",
 }
 
 func (c campaignExportCmd) statuses() ([]engine.Status, error) {
@@ -98,5 +98,6 @@ func exportCells(r store.ExportRow, cell func(string) string) []string {
 	return []string{
 		strconv.FormatInt(r.Line, 10), cell(r.Phone), r.Status.String(), strconv.Itoa(r.Attempts), cell(r.MessageID), code, cell(r.ErrorTitle),
 		stamp(r.AcceptedAt), stamp(r.SentAt), stamp(r.DeliveredAt), stamp(r.ReadAt), stamp(r.FailedAt), cell(r.Number),
+		strconv.Itoa(r.Duplicates),
 	}
 }

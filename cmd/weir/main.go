@@ -55,6 +55,8 @@ type cli struct {
 	Database databaseCmd `cmd:"" help:"Which database answers, and whether you vouch for it."`
 	Number   numberCmd   `cmd:"" help:"The business phone numbers that send."`
 	Campaign campaignCmd `cmd:"" help:"Create, start, watch and prove campaigns."`
+	Dead     deadCmd     `cmd:"" help:"Who was not reached: list, send anew, give up."`
+	Explain  explainCmd  `cmd:"" help:"Show everything on record about one person, over all campaigns."`
 	Notify   notifyCmd   `cmd:"" help:"Try the endpoints that are told when something happens."`
 	Breaker  breakerCmd  `cmd:"" help:"What stops the fleet when the platform is in trouble."`
 	Sim      simCmd      `cmd:"" help:"Run a simulated Cloud API to rehearse on."`

@@ -19,6 +19,7 @@ type progress struct {
 	campaign store.Campaign
 	counts   map[engine.Status]int
 	errors   []store.CodeCount
+	doubled  int64 // messages accepted beside the one that a recipient shows
 	paces    []store.NumberPace
 	rates    []float64 // of paces, messages per second; nil on a first look
 	at       time.Time
@@ -51,6 +52,9 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 		l.asked = p.at
 	}
 	p.errors = l.errors
+	if p.doubled, err = l.store.Duplicates(ctx, c.ID); err != nil {
+		return nil, err
+	}
 	if p.paces, err = l.store.Pace(ctx, c.ID); err != nil {
 		return nil, err
 	}
@@ -105,6 +109,13 @@ func (p *progress) eta() time.Duration {
 	return time.Duration(float64(p.total()-p.settled()) / rate * float64(time.Second)).Round(time.Second)
 }
 
+// view shows the look to scripts.
+func (p *progress) view() campaignView {
+	v := viewOf(p.campaign, p.counts)
+	v.Duplicates, v.DatabaseConfirmed = &p.doubled, &p.confirmed
+	return v
+}
+
 // lines shows the look to people.
 func (p *progress) lines(now time.Time) []string {
 	c := p.campaign
@@ -139,6 +150,9 @@ func (p *progress) lines(now time.Time) []string {
 	}
 	if n := p.counts[engine.Unknown]; n > 0 {
 		lines = append(lines, fmt.Sprintf("unknown    %s wait for their status webhooks; those never heard of end by --on-unknown %s", group(int64(n)), c.OnUnknown))
+	}
+	if p.doubled > 0 {
+		lines = append(lines, fmt.Sprintf("duplicates %s messages went out beside the one that a recipient shows: campaign export says whose", group(p.doubled)))
 	}
 	return append(lines, p.errorLines()...)
 }

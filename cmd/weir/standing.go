@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/store"
+)
+
+// standing is where a person stands in each campaign, and what has to come
+// before it moves on: the claim's own gates, in words.
+func standing(p store.Person) []standingView {
+	views := []standingView{}
+	for _, r := range p.Rows {
+		views = append(views, standingView{
+			Campaign: r.Campaign, CampaignID: r.CampaignID, State: string(r.State), Phone: r.Phone, Line: r.Line,
+			Status: r.Status.String(), Attempts: r.Attempt, Replays: r.Replays, Number: r.Number, MessageID: r.MessageID, Waits: waits(r, p),
+		})
+	}
+	return views
+}
+
+func waits(r store.PersonRow, p store.Person) []string {
+	switch r.Status {
+	case engine.Pending:
+		return holds(r, p)
+	case engine.Sending:
+		return []string{"number " + r.Number + "'s node is at it"}
+	case engine.Unknown:
+		words := "waits for its status webhook"
+		if r.OnUnknown == engine.UnknownHolds {
+			return []string{words + ", or for weir dead close"}
+		}
+		return []string{words + fmt.Sprintf("; without one --on-unknown %s decides", r.OnUnknown)}
+	case engine.Accepted, engine.Sent:
+		return []string{"waits for Meta's next status webhook"}
+	case engine.Held:
+		return []string{"Meta holds it until it has assessed the template's quality"}
+	case engine.Dead, engine.Failed:
+		return []string{"over, unless it is replayed: weir dead replay"}
+	default:
+		return nil
+	}
+}
+
+// holds says why a waiting person is not claimed now.
+func holds(r store.PersonRow, p store.Person) []string {
+	why := campaignHolds(r, p.Now)
+	if !p.Confirmed {
+		why = append(why, notConfirmed)
+	}
+	if r.DueAt.After(p.Now) {
+		why = append(why, "not due before "+stamp(r.DueAt)+dueBecause(r))
+	}
+	if r.ZoneOpens.After(p.Now) {
+		why = append(why, "its window opens at "+stamp(r.ZoneOpens))
+	}
+	if !r.ZoneCloses.IsZero() && !r.ZoneCloses.After(p.Now) {
+		why = append(why, "its window closed at "+stamp(r.ZoneCloses))
+	}
+	for _, o := range p.Suppressions {
+		switch {
+		case !o.Holds || !suppresses(o, r):
+		case o.Wait:
+			why = append(why, "left in peace until "+stamp(o.Until)+" ("+o.Scope+", "+reasonWords(o.Reason)+")")
+		default:
+			why = append(why, "opted out ("+o.Scope+"): it will be suppressed, not sent")
+		}
+	}
+	free, held := sendersHold(r.Senders, p.Now)
+	switch {
+	case free == "":
+		return append(why, held...)
+	case len(why) == 0:
+		return []string{"nothing holds it: number " + free + " takes it in its turn"}
+	default:
+		return why
+	}
+}
+
+// sendersHold finds a number that sends, or why none does.
+func sendersHold(senders []store.Sender, now time.Time) (free string, held []string) {
+	for _, n := range senders {
+		why := senderHolds(n, now)
+		if why == "" {
+			return n.ID, nil
+		}
+		held = append(held, why)
+	}
+	return "", held
+}
+
+func campaignHolds(r store.PersonRow, now time.Time) []string {
+	if !r.ExpireAt.IsZero() && !r.ExpireAt.After(now) {
+		return []string{"the campaign expired at " + stamp(r.ExpireAt)}
+	}
+	switch r.State {
+	case store.Running:
+		if r.StartAt.After(now) {
+			return []string{"the campaign starts at " + stamp(r.StartAt)}
+		}
+		return nil
+	case store.Scheduled:
+		return []string{"the campaign starts at " + stamp(r.StartAt)}
+	case store.Importing, store.Draft:
+		return []string{"the campaign has not been started"}
+	default:
+		why := "the campaign is " + string(r.State)
+		if r.StateReason != "" {
+			why += ": " + r.StateReason
+		}
+		return []string{why}
+	}
+}
+
+// dueBecause says what set the time that a waiting person is due.
+func dueBecause(r store.PersonRow) string {
+	switch n := len(r.Attempts); {
+	case r.Attempt == 0 && r.Replay != nil:
+		return ", its turn in the replay"
+	case r.Attempt > 0 && n > 0 && r.Attempts[n-1].Code != 0:
+		return fmt.Sprintf(", after attempt %d of %d: %d %s", r.Attempt, r.MaxAttempts, r.Attempts[n-1].Code, r.Attempts[n-1].Title)
+	case r.Attempt > 0 && n > 0:
+		return fmt.Sprintf(", after attempt %d of %d: %s", r.Attempt, r.MaxAttempts, r.Attempts[n-1].Title)
+	default:
+		return ""
+	}
+}
+
+// suppresses is the claim's own question, over all numbers of the campaign.
+func suppresses(o store.Suppression, r store.PersonRow) bool {
+	if o.Scope == "all" || o.Scope == string(r.Category) {
+		return true
+	}
+	for _, n := range r.Senders {
+		if o.Scope == "waba:"+n.WABA || o.Scope == "waba:"+n.WABA+":"+string(r.Category) || o.Scope == "number:"+n.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// senderHolds says why a number sends nothing now, "" when it does.
+func senderHolds(n store.Sender, now time.Time) string {
+	switch {
+	case !n.Enabled:
+		return "number " + n.ID + " is stopped: " + n.StopReason
+	case n.PausedUntil.After(now):
+		return "number " + n.ID + " pauses until " + stamp(n.PausedUntil)
+	case n.Host != "closed":
+		return "the platform's breaker is " + breakerWords(n.Host, n.HostOpenUntil)
+	case n.Breaker != "closed":
+		return "number " + n.ID + "'s breaker is " + breakerWords(n.Breaker, n.OpenUntil)
+	case !n.Owned:
+		return "no node owns number " + n.ID + ": is weir serve running?"
+	case n.ReadyAt.After(now):
+		return "number " + n.ID + "'s new node may send from " + stamp(n.ReadyAt)
+	default:
+		return ""
+	}
+}
+
+func breakerWords(state string, until time.Time) string {
+	switch {
+	case state == "half_open":
+		return "half open: one message at a time is tried"
+	case state == "open" && !until.IsZero():
+		return "open, until " + stamp(until) + " at least"
+	default:
+		return state
+	}
+}
