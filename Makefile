@@ -49,5 +49,5 @@ generate: ## regenerate internal/store/db from sql/queries with sqlc
 migrate: build ## bring the database of WEIR_DATABASE_URL (or the embedded one) up to date
 	bin/weir migrate up
 
-bench: ## run the Go benchmarks
-	go test -run '^$$' -bench . -benchmem ./...
+bench: build ## what this machine and its Postgres sustain, beside baselines: one table (the Go benchmarks: go test -bench)
+	bin/weir bench

@@ -29,8 +29,9 @@ var arrows = map[string][]string{
 	"internal/store":    {"engine", "internal/store/db"},
 	"internal/jobs":     {"engine", "internal/store", "internal/notify"},
 	"internal/api":      {"engine", "internal/store"},
+	"internal/bench":    {"engine", "internal/store", "internal/cloudapi", "migrations"},
 	"internal/pgtest":   {"internal/localpg", "migrations"},
-	"cmd/weir":          {"engine", "migrations", "internal/store", "internal/cloudapi", "internal/audience", "internal/notify", "internal/jobs", "internal/api", "internal/sim", "internal/localpg"},
+	"cmd/weir":          {"engine", "migrations", "internal/store", "internal/cloudapi", "internal/audience", "internal/notify", "internal/jobs", "internal/api", "internal/sim", "internal/localpg", "internal/bench"},
 }
 
 // engineMayImport lists the modules outside the standard library that engine
