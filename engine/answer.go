@@ -13,7 +13,7 @@ const (
 	Pause                      // the sender is throttled (Scope says how much of it): pause, spend nothing
 	Reschedule                 // this recipient later; spends an attempt unless Throttled
 	Fail                       // this recipient never: the platform's word
-	StopCampaign               // nothing of this campaign will go through until an operator acts
+	StopCampaign               // nothing of this campaign (or of its template) will go through: until an operator acts, or for After
 	StopNumber                 // nothing of this number (or its WABA, or app) will go through until an operator acts
 	Release                    // provably no call was made: give the row back, spend nothing
 )
@@ -41,7 +41,8 @@ type Scope uint8
 const (
 	ScopeRecipient Scope = iota // this message only
 	ScopePair                   // this number to this recipient
-	ScopeCampaign               // every message of this campaign's template
+	ScopeCampaign               // every message of this campaign
+	ScopeTemplate               // every message of this campaign's template, in whatever campaign of the account
 	ScopeNumber                 // every message of this number
 	ScopeWABA                   // every number of this WhatsApp business account
 	ScopeApp                    // every number that uses this token or app
@@ -73,9 +74,10 @@ type Answer struct {
 	Held      bool          // Accept: the platform holds it for quality assessment
 	Code      int           // the platform's error code; 0 = none
 	Title     string        // the platform's or our short words for it; no phone number, no secret
-	After     time.Duration // Pause, Reschedule: not before this long; 0 = policy decides
+	Advice    string        // what an operator can do about it; "" = nothing
+	After     time.Duration // Pause, Reschedule: not before this long, 0 = policy decides. StopCampaign: so long, 0 = until an operator acts
 	Throttled bool          // Pause: the number was too fast, and learns from it. Reschedule: no attempt is spent
-	Suspect   bool          // Fail: more likely the campaign's fault than the row's when it repeats
+	Suspect   bool          // Fail, Reschedule: more likely the campaign's fault than the row's when it repeats
 	Once      bool          // Reschedule: one more call is all it is worth; the same answer again ends the row
 	Spare     Spare         // Reschedule, Fail: what else must leave this person in peace
 	Local     bool          // it was met on this side, as a name that does not resolve or our own proxy: it says nothing of the platform

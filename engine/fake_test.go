@@ -57,7 +57,8 @@ type memCampaign struct {
 	due     []int64 // ids to claim now, next last
 	delayed []int64
 	halted  bool
-	pausing bool // and not halted yet
+	until   time.Time // pauses
+	pausing bool      // and not halted yet
 	version int64
 	acked   Ack // the last one
 }
@@ -184,7 +185,7 @@ func (m *memory) Work(ctx context.Context, id LeaseID) (Work, error) {
 	w.Number.Paused = max(0, time.Until(n.paused))
 	w.Number.Learned.Age = time.Since(n.learned)
 	for _, c := range m.campaigns {
-		if !c.halted && !c.pausing {
+		if !c.halted && !c.pausing && !time.Now().Before(c.until) {
 			w.Campaigns = append(w.Campaigns, c.Campaign)
 		}
 		if c.pausing && (c.acked.Lease != id || c.acked.Version != c.version) {
@@ -209,7 +210,14 @@ func (m *memory) Restrain(ctx context.Context, r Restraint) error {
 	case HaltNumber:
 		m.numbers[r.Number].Enabled = false
 	case HaltCampaign:
-		m.campaigns[r.Campaign].pause()
+		c := m.campaigns[r.Campaign]
+		for _, other := range m.campaigns { // of one account
+			if other == c || r.Scope == ScopeTemplate && other.Template.Name == c.Template.Name {
+				other.pause()
+			}
+		}
+	case PauseCampaign:
+		m.campaigns[r.Campaign].until = time.Now().Add(r.For)
 	}
 	return m.end("restrain", r)
 }

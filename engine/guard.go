@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -19,16 +20,33 @@ type guard struct {
 	rested   time.Time // end of the last pause: only a call begun after it is news
 	tempo    tempo
 	suspects map[int64]int
-	stopped  map[int64]int64 // campaign → last claim batch that the stop covers
-	halted   int64           // as stopped, for the whole number; -1 = never
-	seq      int64           // last claim batch asked for
+	stopped  map[subject]int64 // last claim batch that the stop covers
+	halted   int64             // as stopped, for the whole number; -1 = never
+	seq      int64             // last claim batch asked for
 	orders   []Restraint
+}
+
+// subject is what a stop is about, short of the number: a campaign or a template.
+type subject struct {
+	campaign       int64
+	name, language string
+}
+
+func (r *row) campaign() subject { return subject{campaign: r.Campaign} }
+
+// sends is the row's template; a row of a campaign that the lane does not know
+// has none.
+func (r *row) sends() subject {
+	if r.template == nil {
+		return subject{}
+	}
+	return subject{name: r.template.Name, language: r.template.Language}
 }
 
 func newGuard(p Policy, number string) *guard {
 	return &guard{
 		policy: p.WithDefaults(), number: number, halted: -1,
-		suspects: make(map[int64]int), stopped: make(map[int64]int64),
+		suspects: make(map[int64]int), stopped: make(map[subject]int64),
 	}
 }
 
@@ -58,48 +76,64 @@ func (g *guard) allows(r *row) bool {
 // news reports whether an answer about this row says something that no
 // earlier stop has said. g.mu is held.
 func (g *guard) news(r *row) bool {
-	until, ok := g.stopped[r.Campaign]
-	return r.seq > g.halted && (!ok || r.seq > until)
+	return r.seq > max(g.halted, g.until(r.campaign()), g.until(r.sends()))
 }
 
-// halt stops a campaign, or the number, for every batch up to the one in
-// flight; false when that was done before.
-func (g *guard) halt(r *row, kind RestraintKind, a Answer) bool {
+// until is the last batch that a stop covers, or -1. g.mu is held.
+func (g *guard) until(s subject) int64 {
+	if seq, ok := g.stopped[s]; ok {
+		return seq
+	}
+	return -1
+}
+
+// halt stops a campaign, its template, or the number, as the answer says, for
+// every batch up to the one in flight; false when that was done before.
+func (g *guard) halt(r *row, a Answer) (order Restraint, news bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.stop(r, kind, a)
+	return g.stop(r, a)
 }
 
-func (g *guard) stop(r *row, kind RestraintKind, a Answer) bool {
+func (g *guard) stop(r *row, a Answer) (order Restraint, news bool) {
 	if !g.news(r) {
-		return false
+		return Restraint{}, false
 	}
-	order := Restraint{Kind: kind, Scope: a.Scope, Number: g.number, Code: a.Code, Reason: a.Title}
-	if kind == HaltCampaign {
-		order.Campaign = r.Campaign
-		g.stopped[r.Campaign] = g.seq
-	} else {
+	order, ok := a.Stops(g.number, r.Campaign)
+	if !ok {
+		return Restraint{}, false
+	}
+	switch {
+	case order.Kind == HaltNumber:
 		g.halted = g.seq
+	case order.Scope == ScopeTemplate:
+		g.stopped[r.sends()] = g.seq
+	default:
+		g.stopped[r.campaign()] = g.seq
 	}
 	g.orders = append(g.orders, order)
-	return true
+	return order, true
 }
 
 // suspect counts failures that look like the campaign's fault and stops it
-// when they come one after another; true when this one stopped it.
-func (g *guard) suspect(r *row, a Answer) bool {
+// when they come one after another, news when this one stopped it. over: it is
+// stopped already, and this call was under way.
+func (g *guard) suspect(r *row, a Answer) (order Restraint, news, over bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.news(r) {
-		return false
+	if r.seq <= max(g.until(r.campaign()), g.until(r.sends())) {
+		return Restraint{}, false, true
 	}
 	g.suspects[r.Campaign]++
 	if g.suspects[r.Campaign] < g.policy.Suspects {
-		return false
+		return Restraint{}, false, false
 	}
 	delete(g.suspects, r.Campaign)
-	a.Title = ReasonSuspect
-	return g.stop(r, HaltCampaign, a)
+	order, news = g.stop(r, Answer{
+		Action: StopCampaign, Scope: ScopeCampaign, Code: a.Code, Advice: a.Advice,
+		Title: fmt.Sprintf("%s, %d times in a row", a.Title, g.policy.Suspects),
+	})
+	return order, news, false
 }
 
 // read takes up the number's settings and returns them as they hold here.

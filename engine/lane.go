@@ -172,6 +172,9 @@ func (l *lane) settle(r *row, a Answer) {
 // bucket and what its guard remembers.
 func (l *lane) react(r *row, begun time.Time, a Answer) Answer {
 	alone := l.fuse.count(a, begun, time.Now())
+	if a.Suspect {
+		return l.suspect(r, a)
+	}
 	switch a.Action {
 	case Reschedule:
 		if a.verdict() == saysDown && !alone {
@@ -186,18 +189,23 @@ func (l *lane) react(r *row, begun time.Time, a Answer) Answer {
 		if a.Action == Pause || a.Local {
 			l.rest(r, begun, a)
 		}
-	case Fail:
-		if a.Suspect && l.guard.suspect(r, a) {
-			l.stop(r, HaltCampaign, a)
+	case StopCampaign, StopNumber:
+		if order, news := l.guard.halt(r, a); news {
+			l.stop(r, order)
 		}
-	case StopCampaign:
-		if l.guard.halt(r, HaltCampaign, a) {
-			l.stop(r, HaltCampaign, a)
-		}
-	case StopNumber:
-		if l.guard.halt(r, HaltNumber, a) {
-			l.stop(r, HaltNumber, a)
-		}
+	}
+	return a
+}
+
+// suspect stops a campaign that fails again and again. Whoever was told the same
+// by calls under way then is not lost for it: they wait for what is mended.
+func (l *lane) suspect(r *row, a Answer) Answer {
+	order, news, over := l.guard.suspect(r, a)
+	if news {
+		l.stop(r, order)
+	}
+	if over {
+		a.Action = StopCampaign
 	}
 	return a
 }
@@ -225,12 +233,15 @@ func (l *lane) fit(now time.Time) (rate float64) {
 }
 
 // stop gives back what the stop covers and has the claimer write it.
-func (l *lane) stop(r *row, kind RestraintKind, a Answer) {
-	what := "number stops until an operator acts"
-	if kind == HaltCampaign {
-		what = "campaign stops until an operator acts"
+func (l *lane) stop(r *row, order Restraint) {
+	what := "campaign stops until an operator acts"
+	switch order.Kind {
+	case HaltNumber:
+		what = "number stops until an operator acts"
+	case PauseCampaign:
+		what = "campaign pauses"
 	}
-	l.log.Error(what, "campaign", r.Campaign, "recipient", r.ID, "code", a.Code, "title", a.Title)
+	l.log.Error(what, "campaign", r.Campaign, "recipient", r.ID, "for", order.For, "code", order.Code, "title", order.Reason, "advice", order.Advice)
 	l.drop(func(other *row) bool { return !l.guard.allows(other) })
 	signal(l.wake)
 }

@@ -69,7 +69,9 @@ func TestAStopCoversTheBatchInFlight(t *testing.T) {
 	first, _ := g.claim()
 	inFlight, _ := g.claim()
 	of := func(seq int64) *row { return &row{Recipient: Recipient{Campaign: 1}, seq: seq} }
-	if !g.halt(of(first), HaltCampaign, Answer{}) || g.halt(of(inFlight), HaltCampaign, Answer{}) {
+	stop := Answer{Action: StopCampaign}
+	_, once := g.halt(of(first), stop)
+	if _, twice := g.halt(of(inFlight), stop); !once || twice {
 		t.Error("one stop is one order")
 	}
 	if seq, ok := g.claim(); ok {

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Reasons that our own policy writes as a Result's or Restraint's words.
+// Reasons that our own policy writes as a Result's words.
 const (
 	ReasonAttempts = "attempts_exhausted" // Dead: the last allowed attempt was refused
 	ReasonRefused  = "refused_again"      // Dead: the one further try that the answer was worth had the same answer
-	ReasonSuspect  = "suspect_failures"   // HaltCampaign: the same kind of failure again and again
 )
 
 // Jitter is how the waits between one recipient's attempts are drawn. The zero
@@ -36,7 +35,7 @@ type Policy struct {
 	Cap       time.Duration // largest wait, whatever the jitter; default 5 min
 	PauseBase time.Duration // window of a number's first pause for a throttle; doubles while throttles go on; default 1 s
 	PauseCap  time.Duration // largest window of a pause; default 1 min
-	Suspects  int           // this many Suspect failures in a row stop a campaign; default 5
+	Suspects  int           // this many Suspect answers in a row stop a campaign; default 5
 }
 
 // WithDefaults is the policy as it acts: every zero field has its default.

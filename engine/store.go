@@ -135,29 +135,6 @@ type Slice struct {
 	Share    int
 }
 
-// RestraintKind is what a Restraint does.
-type RestraintKind uint8
-
-// The restraints.
-const (
-	PauseNumber RestraintKind = iota // for a time: a throttle
-	HaltNumber                       // until an operator acts
-	HaltCampaign
-)
-
-// Restraint is a lane's order to hold something back, fleet-wide, as a row
-// that every claim reads.
-type Restraint struct {
-	Kind     RestraintKind
-	Scope    Scope // PauseNumber, HaltNumber: the number, its WABA or its app
-	Number   string
-	Campaign int64
-	For      time.Duration // PauseNumber
-	Learned  Learned       // PauseNumber: what it taught about Number's pace; zero: nothing
-	Code     int
-	Reason   string
-}
-
 // Store is Postgres as the engine needs it. Every method is one rule in one
 // statement, safe to repeat, and returns ctx's error when ctx ends first.
 // Durations are measured on the database's clock.

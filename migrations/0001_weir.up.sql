@@ -104,6 +104,7 @@ CREATE TABLE campaigns (
     state            text NOT NULL DEFAULT 'importing'
         CHECK (state IN ('importing', 'draft', 'scheduled', 'running', 'pausing', 'paused', 'canceling', 'canceled', 'finished')),
     state_reason     text,
+    paused_until     timestamptz,                           -- running, and not claimed from: the platform needs a while
     control_version  bigint NOT NULL DEFAULT 0,             -- of the last pause, resume or cancel
     control_at       timestamptz,                           -- when it was asked for
     confirmed_at     timestamptz,                           -- when no lane could send any more

@@ -131,7 +131,7 @@ func (s *session) warnStopped(ctx context.Context, db *database, c store.Campaig
 			return err
 		}
 		if !number.Enabled {
-			_, _ = fmt.Fprintf(s.std.err, "number %s is stopped and will not send (%s): mend that, then weir number set %[1]s --enable\n", n.ID, number.StopReason)
+			_, _ = fmt.Fprintf(s.std.err, "number %s is stopped and will not send: %s (then %s)\n", n.ID, number.StopReason, enableNumber(n.ID))
 		}
 	}
 	return nil
@@ -197,6 +197,7 @@ type campaignView struct {
 	Name       string           `json:"name"`
 	State      string           `json:"state"`
 	Reason     string           `json:"reason,omitempty"`
+	Paused     float64          `json:"paused_seconds,omitempty"` // running: how much longer nothing is claimed
 	Template   string           `json:"template"`
 	Language   string           `json:"language"`
 	Category   string           `json:"category"`
@@ -226,7 +227,7 @@ type rowsView struct {
 
 func viewOf(c store.Campaign, counts map[engine.Status]int) campaignView {
 	v := campaignView{
-		ID: c.ID, Name: c.Name, State: string(c.State), Reason: c.Reason, Template: c.Template.Name, Language: c.Template.Language,
+		ID: c.ID, Name: c.Name, State: string(c.State), Reason: c.Reason, Paused: c.Paused.Seconds(), Template: c.Template.Name, Language: c.Template.Language,
 		Category: string(c.Template.Category), Recipients: c.Import.Accepted,
 		Rows:    rowsView{c.Import.Read, c.Import.Accepted, c.Import.Rejected, c.Import.Duplicate, c.Import.Defaulted},
 		StartAt: stamp(c.StartAt), StartedAt: stamp(c.StartedAt), FinishedAt: stamp(c.FinishedAt),

@@ -55,7 +55,7 @@ func TestStanding(t *testing.T) {
 		"of another":      {func(*store.PersonRow) {}, optOut("waba:x"), "nothing holds it: number n1 takes it in its turn"},
 		"number stopped": {func(r *store.PersonRow) {
 			r.Senders = with(func(n *store.Sender) { n.Enabled, n.StopReason = false, "190" })
-		}, nil, "number n1 is stopped: 190"},
+		}, nil, "number n1 is stopped: 190 (then weir number set n1 --enable)"},
 		"number pauses": {func(r *store.PersonRow) { r.Senders = with(func(n *store.Sender) { n.PausedUntil = later }) }, nil, "number n1 pauses until " + stamped},
 		"number open": {func(r *store.PersonRow) {
 			r.Senders = with(func(n *store.Sender) { n.Breaker, n.OpenUntil = "open", later })

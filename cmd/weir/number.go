@@ -114,7 +114,7 @@ func numberRate(n engine.Number) string {
 func numberState(n store.NumberInfo) string {
 	switch {
 	case !n.Enabled:
-		return "stopped: " + n.StopReason
+		return "stopped: " + n.StopReason + " (then " + enableNumber(n.ID) + ")"
 	case n.Paused > 0:
 		return "paused for " + n.Paused.Round(time.Second).String()
 	default:

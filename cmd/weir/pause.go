@@ -32,7 +32,7 @@ func (c campaignPauseCmd) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		if campaign.State == store.Paused {
-			_, err = fmt.Fprintf(s.std.err, "campaign %s is paused already (%s)\n", campaign.Name, campaign.Reason)
+			_, err = fmt.Fprintf(s.std.err, "campaign %s is paused already: %s\n", campaign.Name, campaign.Reason)
 			return err
 		}
 		if err := db.PauseCampaign(ctx, campaign.ID); err != nil {

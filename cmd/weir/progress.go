@@ -137,8 +137,8 @@ func (p *progress) lines(now time.Time) []string {
 		head += " at " + stamp(c.FinishedAt) + " after " + c.FinishedAt.Sub(c.StartedAt).Round(time.Second).String()
 	}
 	lines := []string{head}
-	if c.Reason != "" {
-		lines = append(lines, "stopped:   "+c.Reason)
+	if stands := campaignStands(c); stands != "" {
+		lines = append(lines, stands)
 	}
 	if p.held() {
 		lines = append(lines, "stopped:   "+notConfirmed)
@@ -194,7 +194,7 @@ func (p *progress) pace(i int) string {
 	}
 	switch {
 	case !n.Enabled:
-		line += "  stopped: " + n.StopReason + " (mend that, then weir number set " + n.ID + " --enable)"
+		line += "  stopped: " + n.StopReason + " (then " + enableNumber(n.ID) + ")"
 	case n.Paused > 0:
 		line += "  paused for " + n.Paused.Round(time.Second).String()
 	case p.campaign.State == store.Running && !n.Owned:

@@ -100,6 +100,9 @@ func campaignHolds(r store.PersonRow, now time.Time) []string {
 		if r.StartAt.After(now) {
 			return []string{"the campaign starts at " + stamp(r.StartAt)}
 		}
+		if r.PausedUntil.After(now) {
+			return []string{"the campaign pauses until " + stamp(r.PausedUntil) + ": " + r.StateReason}
+		}
 		return nil
 	case store.Scheduled:
 		return []string{"the campaign starts at " + stamp(r.StartAt)}
@@ -109,6 +112,9 @@ func campaignHolds(r store.PersonRow, now time.Time) []string {
 		why := "the campaign is " + string(r.State)
 		if r.StateReason != "" {
 			why += ": " + r.StateReason
+		}
+		if r.State == store.Pausing || r.State == store.Paused {
+			why += " (then " + resumeCampaign(r.Campaign) + ")"
 		}
 		return []string{why}
 	}
@@ -145,7 +151,7 @@ func suppresses(o store.Suppression, r store.PersonRow) bool {
 func senderHolds(n store.Sender, now time.Time) string {
 	switch {
 	case !n.Enabled:
-		return "number " + n.ID + " is stopped: " + n.StopReason
+		return "number " + n.ID + " is stopped: " + n.StopReason + " (then " + enableNumber(n.ID) + ")"
 	case n.PausedUntil.After(now):
 		return "number " + n.ID + " pauses until " + stamp(n.PausedUntil)
 	case n.Host != "closed":

@@ -1,6 +1,7 @@
 package cloudapi
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -42,7 +43,7 @@ func Classify(status int, header http.Header, body []byte) engine.Answer {
 func ClassifyCode(code int) engine.Answer {
 	e := lookup(code)
 	if e == nil {
-		return engine.Answer{Action: engine.Fail, Suspect: true, Code: code, Title: titleUnlisted}
+		return engine.Answer{Action: engine.Fail, Suspect: true, Code: code, Title: titleUnlisted, Advice: adviceUnlisted}
 	}
 	a := e.answer(code)
 	if a.Action == engine.Reconcile {
@@ -74,7 +75,10 @@ func Advice(code int) string {
 // failedWait is the least wait before a message that failed is replaced.
 const failedWait = time.Minute
 
-const titleUnlisted = "error that Meta does not list"
+const (
+	titleUnlisted  = "error that Meta does not list"
+	adviceUnlisted = "look it up on Meta's page of error codes"
+)
 
 // accept takes the platform at its word. `paused` (named in Meta's OpenAPI,
 // explained nowhere) is kept as held: the message exists and has an id, so it
@@ -105,8 +109,11 @@ func byCode(e replyError, status int) engine.Answer {
 	a := byStatus(status, e.transient || listed != nil)
 	a.Code = e.code
 	if listed != nil {
-		a.Title = listed.title
-	} else if a.Title = scrub(e.message); a.Title == "" {
+		a.Title, a.Advice = listed.title, listed.advice
+		return a
+	}
+	a.Advice = cmp.Or(a.Advice, adviceUnlisted)
+	if a.Title = scrub(e.message); a.Title == "" {
 		a.Title = titleUnlisted
 	}
 	return a
@@ -120,7 +127,7 @@ func byStatus(status int, transient bool) engine.Answer {
 	case status == http.StatusTooManyRequests:
 		return pauseOne
 	case status == http.StatusUnauthorized && !transient:
-		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeApp}
+		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeApp, Advice: adviceToken}
 	case status == http.StatusServiceUnavailable:
 		return platformDown
 	case status < 400 || status >= 500 || status == http.StatusRequestTimeout:
@@ -146,7 +153,7 @@ func wordless(status int, header http.Header) engine.Answer {
 		// and says the request belongs elsewhere: a matter of configuration.
 		return engine.Answer{
 			Action: engine.StopNumber, Scope: engine.ScopeApp,
-			Title: "the API's address answers with a redirect: check the Graph URL and the proxy", Local: true,
+			Title: "the API's address answers with a redirect", Advice: "check WEIR_GRAPH_URL and the proxy", Local: true,
 		}
 	default:
 		a := reconcile("HTTP " + strconv.Itoa(status) + " without a readable answer")

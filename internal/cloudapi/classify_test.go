@@ -73,7 +73,7 @@ func said(a engine.Answer) string {
 	if a.Action == engine.Accept {
 		return "accept" + flags("id", a.MessageID != "", "held", a.Held)
 	}
-	scope := [...]string{"recipient", "pair", "campaign", "number", "waba", "app"}[a.Scope]
+	scope := [...]string{"recipient", "pair", "campaign", "template", "number", "waba", "app"}[a.Scope]
 	s := a.Action.String() + " " + scope
 	if a.Code != 0 || a.Title == Title(0) {
 		s += fmt.Sprintf(" code=%d", a.Code)
@@ -128,9 +128,9 @@ func TestClassifyCodeOfAFailedWebhook(t *testing.T) {
 	for code, want := range map[int]string{
 		131049: "reschedule recipient code=131049 after=24h0m0s spare=marketing once",
 		131000: "reschedule recipient code=131000 after=1m0s", // the message is known to have failed
-		1:      "reschedule recipient code=1 after=1m0s",
+		1:      "reschedule recipient code=1 after=1m0s suspect",
 		131026: "fail recipient code=131026",
-		132015: "stop_campaign campaign code=132015",
+		132015: "stop_campaign template code=132015",
 		131042: "stop_number waba code=131042",
 		999999: "fail recipient code=999999 suspect",
 	} {

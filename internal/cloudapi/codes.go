@@ -23,7 +23,7 @@ type entry struct {
 
 func (e *entry) answer(code int) engine.Answer {
 	a := e.asks
-	a.Code, a.Title = code, e.title
+	a.Code, a.Title, a.Advice = code, e.title, e.advice
 	return a
 }
 
@@ -55,8 +55,11 @@ var (
 	platformDown = engine.Answer{Action: engine.Reschedule, Scope: engine.ScopeApp}
 	fail         = engine.Answer{Action: engine.Fail}
 	// suspect fails one row; when it repeats, the campaign is at fault.
-	suspect   = engine.Answer{Action: engine.Fail, Suspect: true}
-	stopWork  = engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeCampaign}
+	suspect = engine.Answer{Action: engine.Fail, Suspect: true}
+	// dubious delays one row; when it repeats, likewise.
+	dubious = engine.Answer{Action: engine.Reschedule, Suspect: true}
+	// stopWork is said of the template, so to every campaign that sends it.
+	stopWork  = engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeTemplate}
 	stopApp   = engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeApp}
 	stopWABA  = engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeWABA}
 	stopOne   = engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeNumber}

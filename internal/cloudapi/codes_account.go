@@ -1,5 +1,11 @@
 package cloudapi
 
+// adviceToken is for a token that is not there, or that nobody knows.
+const adviceToken = "check WEIR_ACCESS_TOKEN, WEIR_ACCESS_TOKEN_FILE or the number's token file"
+
+// unregistered is the advice for a number whose registration is not in order.
+const unregistered = "finish the number's registration in WhatsApp Manager"
+
 // accountCodes are about the token, the app, the business account or the
 // number. Every further call would meet the same answer, so they stop their
 // scope at once and spend nothing.
@@ -9,7 +15,7 @@ var accountCodes = []entry{
 	// seen for a missing token.
 	{lo: 0, asks: stopApp, title: "token could not be authenticated", advice: "make a new system-user token, or ask the user to allow the app again"},
 	{lo: 102, asks: stopApp, title: "session of the token has expired", advice: "make a new system-user token"},
-	{lo: 104, asks: stopApp, title: "access token is missing or bad", advice: "check WEIR_ACCESS_TOKEN or the number's token file"},
+	{lo: 104, asks: stopApp, title: "access token is missing or bad", advice: adviceToken},
 	{lo: 190, asks: stopApp, title: "access token has expired or is invalid", advice: "put a new token into the token file; a running server reads it again"},
 
 	// The token is good but not for this. Permission is granted per business
@@ -44,14 +50,14 @@ var accountCodes = []entry{
 	// Registration and migration of a number. None belongs to a send; should
 	// one answer a send, the number is not in order, and stopping it spends
 	// nothing while failing rows would lose people.
-	{lo: 133000, asks: stopOne, offPath: true, title: "number's earlier deregistration is incomplete"},
-	{lo: 133005, asks: stopOne, offPath: true, title: "two-step verification PIN is wrong"},
-	{lo: 133008, asks: stopOne, offPath: true, title: "too many PIN guesses"},
-	{lo: 133009, asks: stopOne, offPath: true, title: "PIN was guessed too fast"},
-	{lo: 133015, asks: stopOne, offPath: true, title: "number was deleted a moment ago"},
-	{lo: 133016, asks: stopOne, offPath: true, title: "number was registered too often"},
-	{lo: 2388001, asks: stopOne, offPath: true, title: "number cannot migrate: ownership or two-step verification"},
-	{lo: 2388012, asks: stopOne, offPath: true, title: "number cannot migrate: it is there already"},
-	{lo: 2388091, asks: stopOne, offPath: true, title: "number may not have a registration code"},
-	{lo: 2388103, asks: stopOne, offPath: true, title: "number cannot migrate: account is not set up"},
+	{lo: 133000, asks: stopOne, offPath: true, title: "number's earlier deregistration is incomplete", advice: unregistered},
+	{lo: 133005, asks: stopOne, offPath: true, title: "two-step verification PIN is wrong", advice: unregistered},
+	{lo: 133008, asks: stopOne, offPath: true, title: "too many PIN guesses", advice: unregistered},
+	{lo: 133009, asks: stopOne, offPath: true, title: "PIN was guessed too fast", advice: unregistered},
+	{lo: 133015, asks: stopOne, offPath: true, title: "number was deleted a moment ago", advice: unregistered},
+	{lo: 133016, asks: stopOne, offPath: true, title: "number was registered too often", advice: unregistered},
+	{lo: 2388001, asks: stopOne, offPath: true, title: "number cannot migrate: ownership or two-step verification", advice: unregistered},
+	{lo: 2388012, asks: stopOne, offPath: true, title: "number cannot migrate: it is there already", advice: unregistered},
+	{lo: 2388091, asks: stopOne, offPath: true, title: "number may not have a registration code", advice: unregistered},
+	{lo: 2388103, asks: stopOne, offPath: true, title: "number cannot migrate: account is not set up", advice: unregistered},
 }

@@ -98,10 +98,10 @@ func (c *Client) token(ctx context.Context, number string) (string, error) {
 func (c *Client) encode(m engine.Message) ([]byte, *engine.Answer) {
 	p, err := c.plan(m.Template)
 	if err != nil {
-		return nil, unsendable("the template cannot be filled: " + err.Error())
+		return nil, unsendable("the template cannot be filled: "+err.Error(), "a campaign's parameters cannot be changed: create it anew with others")
 	}
 	if len(m.To) < 2 || m.To[0] != '+' {
-		return nil, unsendable("a recipient's phone is not E.164 with +: correct it, then resume")
+		return nil, unsendable("a recipient's phone is not E.164 with +", "correct it: the node's log names the row")
 	}
 	size := p.size + 256
 	for _, v := range m.Values {
@@ -175,8 +175,8 @@ func release(title string) engine.Answer {
 	return engine.Answer{Action: engine.Release, Title: title}
 }
 
-func unsendable(title string) *engine.Answer {
-	return &engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeCampaign, Title: title, Local: true}
+func unsendable(title, advice string) *engine.Answer {
+	return &engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeCampaign, Title: title, Advice: advice, Local: true}
 }
 
 func reconcile(title string) engine.Answer {
@@ -185,7 +185,7 @@ func reconcile(title string) engine.Answer {
 
 func tokenless(err error) engine.Answer {
 	if errors.Is(err, ErrNoToken) {
-		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeNumber, Title: "access token is missing or malformed", Local: true}
+		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeNumber, Title: "access token is missing or malformed", Advice: adviceToken, Local: true}
 	}
 	a := release("nothing was sent: the access token could not be read")
 	a.Local = true

@@ -58,7 +58,8 @@ type Campaign struct {
 	CampaignSpec
 	ID         int64
 	State      CampaignState
-	Reason     string // why it stands still, when something stopped it
+	Reason     string        // why it stands still, when something stopped it
+	Paused     time.Duration // Running: how much longer it is not claimed from, on the database's clock
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero: never
 	FinishedAt time.Time // zero: not yet
@@ -248,7 +249,7 @@ func campaign(r db.CampaignsRow) (Campaign, error) {
 			OnUnknown: engine.OnUnknown(r.OnUnknown), Retry: engine.Retry{MaxAttempts: int(r.MaxAttempts), Jitter: engine.Jitter(r.Jitter)},
 			Template: engine.Template{Name: r.Template, Language: r.Language, Category: engine.Category(r.Category)},
 		},
-		ID: r.ID, State: CampaignState(r.State), Reason: r.StateReason,
+		ID: r.ID, State: CampaignState(r.State), Reason: r.StateReason, Paused: duration(r.PausedSeconds),
 		CreatedAt: r.CreatedAt.Time, StartedAt: r.StartedAt.Time, FinishedAt: r.FinishedAt.Time,
 		ControlAt: r.ControlAt.Time, ConfirmedAt: r.ConfirmedAt.Time,
 		Import: Imported{

@@ -32,6 +32,7 @@ type PersonRow struct {
 	Category               engine.Category
 	State                  CampaignState
 	StateReason            string
+	PausedUntil            time.Time // running: not claimed from before; zero: not paused
 	OnUnknown              engine.OnUnknown
 	MaxAttempts            int
 	CreatedAt, StartAt     time.Time
@@ -139,7 +140,7 @@ func personRow(r db.PersonRowsRow) (PersonRow, error) {
 	status, err := engine.ParseStatus(r.Status)
 	return PersonRow{
 		Recipient: r.ID, Phone: r.Phone, Line: r.Line, File: r.File,
-		Campaign: r.Name, CampaignID: r.CampaignID, Category: engine.Category(r.Category), State: CampaignState(r.State), StateReason: r.StateReason,
+		Campaign: r.Name, CampaignID: r.CampaignID, Category: engine.Category(r.Category), State: CampaignState(r.State), StateReason: r.StateReason, PausedUntil: r.PausedUntil.Time,
 		OnUnknown: engine.OnUnknown(r.OnUnknown), MaxAttempts: int(r.MaxAttempts),
 		CreatedAt: r.CreatedAt.Time, StartAt: r.StartAt.Time, StartedAt: r.StartedAt.Time, ExpireAt: r.ExpireAt.Time,
 		ZoneOpens: r.OpensAt.Time, ZoneCloses: r.ClosesAt.Time, TZ: r.Tz,

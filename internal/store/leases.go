@@ -128,9 +128,10 @@ func (s *Store) Work(ctx context.Context, lease engine.LeaseID) (engine.Work, er
 	return work, nil
 }
 
-// Restrain holds a number (or its account's numbers, or all of them) or a
-// campaign back, for every node, from the next claim on. What an operator or
-// an earlier answer holds back for longer stays so.
+// Restrain holds a number (or its account's numbers, or all of its app's) or a
+// campaign (or all that send its template) back, for every node, from the next
+// claim on. What an operator or an earlier answer holds back for longer stays
+// so. It is the one way to stop something, whoever heard the platform say so.
 func (s *Store) Restrain(ctx context.Context, r engine.Restraint) error {
 	switch r.Kind {
 	case engine.PauseNumber:
@@ -143,31 +144,45 @@ func (s *Store) Restrain(ctx context.Context, r engine.Restraint) error {
 		_, err := s.q.HaltNumbers(ctx, s.pool, &db.HaltNumbersParams{Number: r.Number, Reach: reach(r.Scope), Reason: reason(r)})
 		return wrap("stop number", err)
 	case engine.HaltCampaign:
-		_, err := s.q.HaltCampaign(ctx, s.pool, &db.HaltCampaignParams{Campaign: r.Campaign, Reason: reason(r)})
+		_, err := s.q.HaltCampaigns(ctx, s.pool, &db.HaltCampaignsParams{
+			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r),
+		})
 		return wrap("stop campaign", err)
+	case engine.PauseCampaign:
+		_, err := s.q.PauseCampaigns(ctx, s.pool, &db.PauseCampaignsParams{
+			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), PauseSeconds: r.For.Seconds(),
+		})
+		return wrap("pause campaign", err)
 	default:
 		return fmt.Errorf("restrain: no restraint of kind %d", r.Kind)
 	}
 }
 
-// reach is a scope in PauseNumbers' and HaltNumbers' words.
+// reach is a scope in the words of the statements that pause and halt.
 func reach(s engine.Scope) string {
 	switch s {
 	case engine.ScopeApp:
 		return "app"
 	case engine.ScopeWABA:
 		return "waba"
+	case engine.ScopeTemplate:
+		return "template"
 	default:
 		return "number"
 	}
 }
 
-// reason is what an operator reads: the platform's code and words.
+// reason is what an operator reads: the platform's code, what happened, and what
+// to do about it.
 func reason(r engine.Restraint) string {
-	if r.Code == 0 {
-		return clean(r.Reason)
+	text := clean(r.Reason)
+	if r.Code != 0 {
+		text = fmt.Sprintf("%d: %s", r.Code, text)
 	}
-	return fmt.Sprintf("%d: %s", r.Code, clean(r.Reason))
+	if r.Advice != "" {
+		text += "; " + clean(r.Advice)
+	}
+	return text
 }
 
 // wrap is nil for nil.

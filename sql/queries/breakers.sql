@@ -110,7 +110,7 @@ WITH lane AS MATERIALIZED (
     SELECT (SELECT r.id FROM recipients r WHERE r.campaign_id = z.campaign_id AND r.zone = z.zone AND r.due_at <= now()
             ORDER BY r.due_at DESC, r.id LIMIT 1) AS id
     FROM lane JOIN campaign_numbers cn ON cn.number_id = lane.number_id
-    JOIN campaigns c ON c.id = cn.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
+    JOIN campaigns c ON c.id = cn.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
     JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
 )
 UPDATE breakers b SET state = 'half_open', reason = CASE b.state WHEN 'open' THEN 'probe' ELSE 'probe_expired' END, note = '',

@@ -22,7 +22,9 @@ WHERE NOT EXISTS (SELECT FROM numbers n WHERE n.id = x.id) ORDER BY x.id;
 
 -- name: Campaigns :many
 -- By name or id (name first), by state, or all; newest first.
-SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.state, coalesce(c.state_reason, '')::text AS state_reason,
+SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.state,
+    (CASE WHEN c.state = 'running' AND coalesce(c.paused_until, '-infinity') <= now() THEN '' ELSE coalesce(c.state_reason, '') END)::text AS state_reason,
+    (CASE WHEN c.state = 'running' THEN greatest(extract(epoch FROM c.paused_until - now()), 0) ELSE 0 END)::double precision AS paused_seconds,
     c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
@@ -47,7 +49,7 @@ WITH asked AS MATERIALIZED (
         state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
         start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
         started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
-        state_reason = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
+        state_reason = NULL, paused_until = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
     FROM asked
     WHERE c.id = asked.id AND c.state = ANY (@states::text[])
       AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)

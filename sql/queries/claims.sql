@@ -32,7 +32,7 @@ WITH lease AS MATERIALIZED (
         unnest(@shares::int[]) AS n, unnest(@turns::int[]) AS turn
 ), slice AS MATERIALIZED (
     SELECT a.campaign_id, a.zone, a.n, c.category, gate.waba_id FROM gate CROSS JOIN ask a
-    JOIN campaigns c ON c.id = a.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
+    JOIN campaigns c ON c.id = a.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
     JOIN campaign_numbers cn ON cn.campaign_id = c.id AND cn.number_id = @number::text
     JOIN campaign_zones z ON z.campaign_id = a.campaign_id AND z.zone = a.zone AND z.opens_at <= now() AND z.closes_at > now()
     ORDER BY c.priority DESC, a.turn

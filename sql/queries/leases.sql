@@ -88,7 +88,7 @@ SELECT c.id, c.priority, c.max_attempts, c.jitter, c.template, c.language, c.cat
     array_agg(z.zone ORDER BY z.zone)::smallint[] AS zones
 FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
 JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
-WHERE cn.number_id = @number::text AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
+WHERE cn.number_id = @number::text AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
 GROUP BY c.id ORDER BY c.priority DESC, c.id;
 
 -- name: PauseNumbers :execrows
@@ -135,14 +135,38 @@ WITH hit AS MATERIALIZED (
 )
 SELECT id FROM moved;
 
--- name: HaltCampaign :execrows
--- A pause that nobody asked for: it is confirmed as any other, and keeps its reason.
-WITH moved AS (
-    UPDATE campaigns SET state = 'pausing', state_reason = @reason::text, control_version = control_version + 1,
+-- name: HaltCampaigns :execrows
+-- A pause that nobody asked for: it is confirmed as any other, and keeps its
+-- reason. Of the campaign that it was said of, or of every one that sends its
+-- template (templates are an account's) from a number of the same account.
+WITH hit AS MATERIALIZED (
+    SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR (@reach::text = 'template'
+        AND c.template = said.template AND c.language = said.language
+        AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
+            WHERE o.id = @number::text AND cn.campaign_id = c.id))
+    WHERE said.id = @campaign::bigint AND c.state = 'running'
+    ORDER BY c.id FOR NO KEY UPDATE OF c
+), moved AS (
+    UPDATE campaigns c SET state = 'pausing', state_reason = @reason::text, control_version = c.control_version + 1,
         control_at = now(), confirmed_at = NULL
-    WHERE id = @campaign::bigint AND state = 'running'
-    RETURNING id, name
+    FROM hit WHERE c.id = hit.id AND c.state = 'running'
+    RETURNING c.id, c.name
 )
 INSERT INTO notices (kind, subject, body)
 SELECT 'campaign.stopped', 'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name), 'reason', @reason::text)
 FROM moved;
+
+-- name: PauseCampaigns :execrows
+-- What passes by itself: the campaign, or all that send its template, stays
+-- running and is claimed from again when the time is over. A pause never
+-- shortens a longer one.
+WITH hit AS MATERIALIZED (
+    SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR (@reach::text = 'template'
+        AND c.template = said.template AND c.language = said.language
+        AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
+            WHERE o.id = @number::text AND cn.campaign_id = c.id))
+    WHERE said.id = @campaign::bigint AND c.state = 'running'
+    ORDER BY c.id FOR NO KEY UPDATE OF c
+)
+UPDATE campaigns c SET paused_until = greatest(c.paused_until, now() + make_interval(secs => @pause_seconds::double precision)), state_reason = @reason::text
+FROM hit WHERE c.id = hit.id AND c.state = 'running';

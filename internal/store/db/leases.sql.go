@@ -128,26 +128,42 @@ func (q *Queries) EnsureLease(ctx context.Context, db DBTX, number string) error
 	return err
 }
 
-const haltCampaign = `-- name: HaltCampaign :execrows
-WITH moved AS (
-    UPDATE campaigns SET state = 'pausing', state_reason = $1::text, control_version = control_version + 1,
+const haltCampaigns = `-- name: HaltCampaigns :execrows
+WITH hit AS MATERIALIZED (
+    SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR ($2::text = 'template'
+        AND c.template = said.template AND c.language = said.language
+        AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
+            WHERE o.id = $3::text AND cn.campaign_id = c.id))
+    WHERE said.id = $4::bigint AND c.state = 'running'
+    ORDER BY c.id FOR NO KEY UPDATE OF c
+), moved AS (
+    UPDATE campaigns c SET state = 'pausing', state_reason = $1::text, control_version = c.control_version + 1,
         control_at = now(), confirmed_at = NULL
-    WHERE id = $2::bigint AND state = 'running'
-    RETURNING id, name
+    FROM hit WHERE c.id = hit.id AND c.state = 'running'
+    RETURNING c.id, c.name
 )
 INSERT INTO notices (kind, subject, body)
 SELECT 'campaign.stopped', 'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name), 'reason', $1::text)
 FROM moved
 `
 
-type HaltCampaignParams struct {
+type HaltCampaignsParams struct {
 	Reason   string
+	Reach    string
+	Number   string
 	Campaign int64
 }
 
-// A pause that nobody asked for: it is confirmed as any other, and keeps its reason.
-func (q *Queries) HaltCampaign(ctx context.Context, db DBTX, arg *HaltCampaignParams) (int64, error) {
-	result, err := db.Exec(ctx, haltCampaign, arg.Reason, arg.Campaign)
+// A pause that nobody asked for: it is confirmed as any other, and keeps its
+// reason. Of the campaign that it was said of, or of every one that sends its
+// template (templates are an account's) from a number of the same account.
+func (q *Queries) HaltCampaigns(ctx context.Context, db DBTX, arg *HaltCampaignsParams) (int64, error) {
+	result, err := db.Exec(ctx, haltCampaigns,
+		arg.Reason,
+		arg.Reach,
+		arg.Number,
+		arg.Campaign,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -251,6 +267,44 @@ func (q *Queries) Heartbeat(ctx context.Context, db DBTX, arg *HeartbeatParams) 
 	return i, err
 }
 
+const pauseCampaigns = `-- name: PauseCampaigns :execrows
+WITH hit AS MATERIALIZED (
+    SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR ($3::text = 'template'
+        AND c.template = said.template AND c.language = said.language
+        AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
+            WHERE o.id = $4::text AND cn.campaign_id = c.id))
+    WHERE said.id = $5::bigint AND c.state = 'running'
+    ORDER BY c.id FOR NO KEY UPDATE OF c
+)
+UPDATE campaigns c SET paused_until = greatest(c.paused_until, now() + make_interval(secs => $1::double precision)), state_reason = $2::text
+FROM hit WHERE c.id = hit.id AND c.state = 'running'
+`
+
+type PauseCampaignsParams struct {
+	PauseSeconds float64
+	Reason       string
+	Reach        string
+	Number       string
+	Campaign     int64
+}
+
+// What passes by itself: the campaign, or all that send its template, stays
+// running and is claimed from again when the time is over. A pause never
+// shortens a longer one.
+func (q *Queries) PauseCampaigns(ctx context.Context, db DBTX, arg *PauseCampaignsParams) (int64, error) {
+	result, err := db.Exec(ctx, pauseCampaigns,
+		arg.PauseSeconds,
+		arg.Reason,
+		arg.Reach,
+		arg.Number,
+		arg.Campaign,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const pauseNumbers = `-- name: PauseNumbers :execrows
 WITH hit AS MATERIALIZED (
     SELECT n.id FROM numbers o JOIN numbers n ON CASE $5::text
@@ -321,7 +375,7 @@ SELECT c.id, c.priority, c.max_attempts, c.jitter, c.template, c.language, c.cat
     array_agg(z.zone ORDER BY z.zone)::smallint[] AS zones
 FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
 JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
-WHERE cn.number_id = $1::text AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
+WHERE cn.number_id = $1::text AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
 GROUP BY c.id ORDER BY c.priority DESC, c.id
 `
 

@@ -143,6 +143,7 @@ type Campaign struct {
 	Columns        []string
 	State          string
 	StateReason    pgtype.Text
+	PausedUntil    pgtype.Timestamptz
 	ControlVersion int64
 	ControlAt      pgtype.Timestamptz
 	ConfirmedAt    pgtype.Timestamptz

@@ -237,7 +237,7 @@ WITH asked AS (
     UPDATE replays p SET moved = p.moved + m.n, last_due = m.last_due
     FROM (SELECT count(*) AS n, max(due_at) AS last_due FROM moved HAVING count(*) > 0) m WHERE p.id = $5::uuid
 ), reopened AS (
-    UPDATE campaigns SET state = 'running', finished_at = NULL, state_reason = NULL, control_version = control_version + 1,
+    UPDATE campaigns SET state = 'running', finished_at = NULL, state_reason = NULL, paused_until = NULL, control_version = control_version + 1,
         control_at = now(), confirmed_at = NULL
     WHERE id = $4::bigint AND state = 'finished' AND EXISTS (SELECT FROM moved)
 )
