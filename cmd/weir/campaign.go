@@ -131,7 +131,7 @@ func (s *session) warnStopped(ctx context.Context, db *database, c store.Campaig
 			return err
 		}
 		if !number.Enabled {
-			_, _ = fmt.Fprintf(s.std.err, "number %s is stopped and will not send: %s (then %s)\n", n.ID, number.StopReason, enableNumber(n.ID))
+			_, _ = fmt.Fprintf(s.std.err, "number %s is stopped and will not send (%s): mend that, then %s\n", n.ID, number.StopReason, enableNumber(n.ID))
 		}
 	}
 	return nil
