@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/engine"
+	"github.com/weirhq/weir/internal/api"
 	"github.com/weirhq/weir/internal/store"
 )
 
@@ -28,25 +29,6 @@ and P99 are of the calls of the last minute, of all nodes; OPENED counts the las
 24 hours, MEAN is the time from opening to closing.`
 }
 
-// breakerView is a breaker for scripts: its fields are a promise.
-type breakerView struct {
-	Scope           string  `json:"scope"`
-	State           string  `json:"state"`
-	Since           string  `json:"since"`
-	Reason          string  `json:"reason"`
-	Note            string  `json:"note,omitempty"`
-	Cause           string  `json:"cause,omitempty"`
-	ForcedSeconds   float64 `json:"forced_seconds"`
-	Epoch           string  `json:"epoch"`
-	Seq             int64   `json:"seq"`
-	Openings        int64   `json:"openings_24h"`
-	MeanOpenSeconds float64 `json:"mean_open_seconds"`
-	Calls           int64   `json:"calls_1m"`
-	Failures        int64   `json:"failures_1m"`
-	P95Seconds      float64 `json:"p95_seconds"`
-	P99Seconds      float64 `json:"p99_seconds"`
-}
-
 func (c breakerListCmd) Run(ctx context.Context, s *session) error {
 	return s.with(ctx, func(db *database) error {
 		list, err := db.BreakerList(ctx)
@@ -54,9 +36,9 @@ func (c breakerListCmd) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		if c.JSON {
-			views := make([]breakerView, len(list))
+			views := make([]api.Breaker, len(list))
 			for i, b := range list {
-				views[i] = breakerViewOf(b)
+				views[i] = api.BreakerOf(b)
 			}
 			return printJSON(s.std.out, views)
 		}
@@ -67,14 +49,6 @@ func (c breakerListCmd) Run(ctx context.Context, s *session) error {
 		}
 		return t.flush()
 	})
-}
-
-func breakerViewOf(b store.BreakerInfo) breakerView {
-	return breakerView{
-		Scope: b.Scope, State: b.State.String(), Since: stamp(b.Since), Reason: b.Reason, Note: b.Note, Cause: b.Cause,
-		ForcedSeconds: b.ForcedLeft.Seconds(), Epoch: b.Epoch, Seq: b.Seq, Openings: b.Openings, MeanOpenSeconds: b.MeanOpen.Seconds(),
-		Calls: b.Samples, Failures: b.Failures, P95Seconds: b.P95.Seconds(), P99Seconds: b.P99.Seconds(),
-	}
 }
 
 func breakerState(b store.BreakerInfo) string {

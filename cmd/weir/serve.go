@@ -42,6 +42,7 @@ func (serveCmd) Help() string {
 	return `  WEIR_ACCESS_TOKEN_FILE=/etc/weir/token WEIR_APP_SECRET=… WEIR_VERIFY_TOKEN=… weir serve --listen :8080
 
 Serves /webhooks/whatsapp, /metrics, /healthz and /readyz, and with WEIR_API_TOKEN
+GET /v1/breakers, GET /v1/breakers/{scope}/events?after=MARK&wait=30 and
 POST /v1/breakers/{scope}: {"state": "open", "for": "10m", "reason": "…"}. SIGTERM
 hands over cleanly.`
 }
@@ -116,7 +117,7 @@ func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*no
 	}
 	n.http = api.Options{
 		Metrics: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), Ready: n.ready, Logger: log,
-		Token: c.APIToken, Force: db.ForceBreaker,
+		Token: c.APIToken, Force: db.ForceBreaker, Breakers: db.BreakerList, Events: db.BreakerEvents,
 	}
 	if n.listens {
 		n.http.Webhooks, err = c.receiver(ctx, n, reg)
@@ -153,13 +154,20 @@ func (n *node) run(ctx context.Context, l net.Listener) error {
 	defer n.client.Close()
 	return inOrder(ctx,
 		n.lanes.Run,
-		func(ctx context.Context) error { return serveHTTP(ctx, api.Server(api.Handler(n.http)), l) },
+		func(ctx context.Context) error { return n.serveHTTP(ctx, l) },
 		n.inbox.Run,
 		n.receiving,
 		n.watchPostgres,
 		n.vouched,
 		n.jobs.Run,
 	)
+}
+
+// serveHTTP lets go of those who wait for an event as soon as the node leaves.
+func (n *node) serveHTTP(ctx context.Context, l net.Listener) error {
+	opts := n.http
+	opts.Leaving = ctx.Done()
+	return serveHTTP(ctx, api.Server(api.Handler(opts)), l)
 }
 
 // receiving tells the fleet that this node's receiver is up: healthy webhook

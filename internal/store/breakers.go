@@ -151,9 +151,13 @@ func (s *Store) ForceBreaker(ctx context.Context, f Force) error {
 		return fmt.Errorf("force breaker: %w", err)
 	}
 	if n == 0 {
-		return refuse(ErrNotFound, "there is no breaker %q: breaker list shows those there are (host, and number:ID for each number)", f.Scope)
+		return noBreaker(f.Scope)
 	}
 	return nil
+}
+
+func noBreaker(scope string) error {
+	return refuse(ErrNotFound, "there is no breaker %q: breaker list shows those there are (host, and number:ID for each number)", scope)
 }
 
 // BreakerInfo is a breaker as people look at it.

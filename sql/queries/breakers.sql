@@ -185,3 +185,17 @@ SELECT scope, state, to_closed, to_half_open, to_open FROM breakers ORDER BY sco
 
 -- name: ForgetBreakerEvents :execrows
 DELETE FROM breaker_events WHERE at < now() - interval '90 days';
+
+-- name: BreakerEventsAfter :many
+-- A page of what a breaker did in one epoch, and how far the row has come: one
+-- statement, so that the two agree. A row without an event stands for none.
+-- elsewhere: the row's epoch was made on another cluster, and its next move
+-- begins a new one.
+SELECT b.epoch::text AS epoch, b.seq, (b.cluster <> cluster_identity())::boolean AS elsewhere,
+    coalesce(e.epoch::text, '')::text AS event_epoch, coalesce(e.seq, 0)::bigint AS event_seq, coalesce(e.at, '-infinity')::timestamptz AS at,
+    coalesce(e.prev, '')::text AS prev, coalesce(e.state, '')::text AS state, coalesce(e.reason, '')::text AS reason, coalesce(e.note, '')::text AS note,
+    coalesce(e.samples, 0)::bigint AS samples, coalesce(e.failures, 0)::bigint AS failures, coalesce(e.reporters, 0)::int AS reporters
+FROM breakers b LEFT JOIN LATERAL (
+    SELECT v.* FROM breaker_events v WHERE v.scope = b.scope AND v.epoch = coalesce(nullif(@epoch::text, '')::uuid, b.epoch) AND v.seq > @seq::bigint
+    ORDER BY v.seq LIMIT @most::int) e ON true
+WHERE b.scope = @scope::text ORDER BY e.seq;

@@ -11,6 +11,83 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const breakerEventsAfter = `-- name: BreakerEventsAfter :many
+SELECT b.epoch::text AS epoch, b.seq, (b.cluster <> cluster_identity())::boolean AS elsewhere,
+    coalesce(e.epoch::text, '')::text AS event_epoch, coalesce(e.seq, 0)::bigint AS event_seq, coalesce(e.at, '-infinity')::timestamptz AS at,
+    coalesce(e.prev, '')::text AS prev, coalesce(e.state, '')::text AS state, coalesce(e.reason, '')::text AS reason, coalesce(e.note, '')::text AS note,
+    coalesce(e.samples, 0)::bigint AS samples, coalesce(e.failures, 0)::bigint AS failures, coalesce(e.reporters, 0)::int AS reporters
+FROM breakers b LEFT JOIN LATERAL (
+    SELECT v.scope, v.epoch, v.seq, v.at, v.prev, v.state, v.reason, v.note, v.samples, v.failures, v.reporters, v.told FROM breaker_events v WHERE v.scope = b.scope AND v.epoch = coalesce(nullif($1::text, '')::uuid, b.epoch) AND v.seq > $2::bigint
+    ORDER BY v.seq LIMIT $3::int) e ON true
+WHERE b.scope = $4::text ORDER BY e.seq
+`
+
+type BreakerEventsAfterParams struct {
+	Epoch string
+	Seq   int64
+	Most  int32
+	Scope string
+}
+
+type BreakerEventsAfterRow struct {
+	Epoch      string
+	Seq        int64
+	Elsewhere  bool
+	EventEpoch string
+	EventSeq   int64
+	At         pgtype.Timestamptz
+	Prev       string
+	State      string
+	Reason     string
+	Note       string
+	Samples    int64
+	Failures   int64
+	Reporters  int32
+}
+
+// A page of what a breaker did in one epoch, and how far the row has come: one
+// statement, so that the two agree. A row without an event stands for none.
+// elsewhere: the row's epoch was made on another cluster, and its next move
+// begins a new one.
+func (q *Queries) BreakerEventsAfter(ctx context.Context, db DBTX, arg *BreakerEventsAfterParams) ([]BreakerEventsAfterRow, error) {
+	rows, err := db.Query(ctx, breakerEventsAfter,
+		arg.Epoch,
+		arg.Seq,
+		arg.Most,
+		arg.Scope,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreakerEventsAfterRow
+	for rows.Next() {
+		var i BreakerEventsAfterRow
+		if err := rows.Scan(
+			&i.Epoch,
+			&i.Seq,
+			&i.Elsewhere,
+			&i.EventEpoch,
+			&i.EventSeq,
+			&i.At,
+			&i.Prev,
+			&i.State,
+			&i.Reason,
+			&i.Note,
+			&i.Samples,
+			&i.Failures,
+			&i.Reporters,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const breakerMoves = `-- name: BreakerMoves :many
 SELECT scope, state, to_closed, to_half_open, to_open FROM breakers ORDER BY scope
 `
