@@ -141,16 +141,16 @@ func (s *Store) Restrain(ctx context.Context, r engine.Restraint) error {
 		})
 		return wrap("pause number", err)
 	case engine.HaltNumber:
-		_, err := s.q.HaltNumbers(ctx, s.pool, &db.HaltNumbersParams{Number: r.Number, Reach: reach(r.Scope), Reason: reason(r)})
+		_, err := s.q.HaltNumbers(ctx, s.pool, &db.HaltNumbersParams{Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), ToldAt: instant(r.Told)})
 		return wrap("stop number", err)
 	case engine.HaltCampaign:
 		_, err := s.q.HaltCampaigns(ctx, s.pool, &db.HaltCampaignsParams{
-			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r),
+			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), ToldAt: instant(r.Told),
 		})
 		return wrap("stop campaign", err)
 	case engine.PauseCampaign:
 		_, err := s.q.PauseCampaigns(ctx, s.pool, &db.PauseCampaignsParams{
-			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), PauseSeconds: r.For.Seconds(),
+			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), PauseSeconds: r.For.Seconds(), ToldAt: instant(r.Told),
 		})
 		return wrap("pause campaign", err)
 	default:

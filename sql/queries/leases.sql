@@ -113,12 +113,14 @@ FROM hit WHERE n.id = hit.id;
 -- name: HaltNumbers :execrows
 -- Until an operator acts. The first reason stands: it is what went wrong.
 -- One notice of all that were not stopped yet, about the one it was said of.
+-- What was said of a message that was accepted before an operator let a number
+-- send again is known to them.
 WITH hit AS MATERIALIZED (
     SELECT n.id, n.enabled FROM numbers o JOIN numbers n ON CASE @reach::text
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
         WHEN 'waba' THEN n.waba_id = o.waba_id
         ELSE n.id = o.id END
-    WHERE o.id = @number::text
+    WHERE o.id = @number::text AND coalesce(n.enabled_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY n.id FOR NO KEY UPDATE OF n
 ), moved AS (
     UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN @reason::text ELSE coalesce(n.stop_reason, @reason::text) END
@@ -138,13 +140,15 @@ SELECT id FROM moved;
 -- name: HaltCampaigns :execrows
 -- A pause that nobody asked for: it is confirmed as any other, and keeps its
 -- reason. Of the campaign that it was said of, or of every one that sends its
--- template (templates are an account's) from a number of the same account.
+-- template (templates are an account's) from a number of the same account. What
+-- was said of a message from before the operator's last word is known to them.
 WITH hit AS MATERIALIZED (
     SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR (@reach::text = 'template'
         AND c.template = said.template AND c.language = said.language
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = @number::text AND cn.campaign_id = c.id))
     WHERE said.id = @campaign::bigint AND c.state = 'running'
+      AND coalesce(c.control_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 ), moved AS (
     UPDATE campaigns c SET state = 'pausing', state_reason = @reason::text, control_version = c.control_version + 1,
@@ -166,6 +170,7 @@ WITH hit AS MATERIALIZED (
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = @number::text AND cn.campaign_id = c.id))
     WHERE said.id = @campaign::bigint AND c.state = 'running'
+      AND coalesce(c.control_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 )
 UPDATE campaigns c SET paused_until = greatest(c.paused_until, now() + make_interval(secs => @pause_seconds::double precision)), state_reason = @reason::text

@@ -7,6 +7,8 @@ package db
 
 import (
 	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const acquireLease = `-- name: AcquireLease :one
@@ -135,6 +137,7 @@ WITH hit AS MATERIALIZED (
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = $3::text AND cn.campaign_id = c.id))
     WHERE said.id = $4::bigint AND c.state = 'running'
+      AND coalesce(c.control_at, '-infinity') <= coalesce($5::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 ), moved AS (
     UPDATE campaigns c SET state = 'pausing', state_reason = $1::text, control_version = c.control_version + 1,
@@ -152,17 +155,20 @@ type HaltCampaignsParams struct {
 	Reach    string
 	Number   string
 	Campaign int64
+	ToldAt   pgtype.Timestamptz
 }
 
 // A pause that nobody asked for: it is confirmed as any other, and keeps its
 // reason. Of the campaign that it was said of, or of every one that sends its
-// template (templates are an account's) from a number of the same account.
+// template (templates are an account's) from a number of the same account. What
+// was said of a message from before the operator's last word is known to them.
 func (q *Queries) HaltCampaigns(ctx context.Context, db DBTX, arg *HaltCampaignsParams) (int64, error) {
 	result, err := db.Exec(ctx, haltCampaigns,
 		arg.Reason,
 		arg.Reach,
 		arg.Number,
 		arg.Campaign,
+		arg.ToldAt,
 	)
 	if err != nil {
 		return 0, err
@@ -176,10 +182,10 @@ WITH hit AS MATERIALIZED (
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
         WHEN 'waba' THEN n.waba_id = o.waba_id
         ELSE n.id = o.id END
-    WHERE o.id = $2::text
+    WHERE o.id = $2::text AND coalesce(n.enabled_at, '-infinity') <= coalesce($3::timestamptz, 'infinity')
     ORDER BY n.id FOR NO KEY UPDATE OF n
 ), moved AS (
-    UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $3::text ELSE coalesce(n.stop_reason, $3::text) END
+    UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $4::text ELSE coalesce(n.stop_reason, $4::text) END
     FROM hit WHERE n.id = hit.id RETURNING n.id, hit.enabled AS was
 ), sending AS (
     SELECT DISTINCT c.name FROM moved JOIN campaign_numbers cn ON cn.number_id = moved.id JOIN campaigns c ON c.id = cn.campaign_id
@@ -187,7 +193,7 @@ WITH hit AS MATERIALIZED (
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT 'number.stopped', 'number:' || (array_agg(id ORDER BY id <> $2::text, id))[1], jsonb_build_object(
-        'numbers', jsonb_agg(id ORDER BY id <> $2::text, id), 'reason', $3::text,
+        'numbers', jsonb_agg(id ORDER BY id <> $2::text, id), 'reason', $4::text,
         'campaigns', (SELECT coalesce(jsonb_agg(name ORDER BY name), '[]') FROM sending))
     FROM moved WHERE was HAVING count(*) > 0
 )
@@ -197,13 +203,21 @@ SELECT id FROM moved
 type HaltNumbersParams struct {
 	Reach  string
 	Number string
+	ToldAt pgtype.Timestamptz
 	Reason string
 }
 
 // Until an operator acts. The first reason stands: it is what went wrong.
 // One notice of all that were not stopped yet, about the one it was said of.
+// What was said of a message that was accepted before an operator let a number
+// send again is known to them.
 func (q *Queries) HaltNumbers(ctx context.Context, db DBTX, arg *HaltNumbersParams) (int64, error) {
-	result, err := db.Exec(ctx, haltNumbers, arg.Reach, arg.Number, arg.Reason)
+	result, err := db.Exec(ctx, haltNumbers,
+		arg.Reach,
+		arg.Number,
+		arg.ToldAt,
+		arg.Reason,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -274,6 +288,7 @@ WITH hit AS MATERIALIZED (
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = $4::text AND cn.campaign_id = c.id))
     WHERE said.id = $5::bigint AND c.state = 'running'
+      AND coalesce(c.control_at, '-infinity') <= coalesce($6::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 )
 UPDATE campaigns c SET paused_until = greatest(c.paused_until, now() + make_interval(secs => $1::double precision)), state_reason = $2::text
@@ -286,6 +301,7 @@ type PauseCampaignsParams struct {
 	Reach        string
 	Number       string
 	Campaign     int64
+	ToldAt       pgtype.Timestamptz
 }
 
 // What passes by itself: the campaign, or all that send its template, stays
@@ -298,6 +314,7 @@ func (q *Queries) PauseCampaigns(ctx context.Context, db DBTX, arg *PauseCampaig
 		arg.Reach,
 		arg.Number,
 		arg.Campaign,
+		arg.ToldAt,
 	)
 	if err != nil {
 		return 0, err
