@@ -68,7 +68,7 @@
 // A claim batch (seq), so that a dead owner's rows can be found:
 //
 //	asked ─ rows ─► open ─ last result recorded ─► done, forgotten in the same write
-//	  └─ error ─► burned ─ GiveBack, again and again for a minute ─► forgotten
+//	  └─ error ─► burned ─ GiveBack, again and again for five minutes ─► forgotten
 //
 // A breaker, in Postgres and one for all nodes: the host's, which is the platform,
 // and each number's. Both must be closed; while the host's is not, the numbers'

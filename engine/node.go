@@ -136,7 +136,7 @@ func (n *Node) own(ctx context.Context, h *holding, ready time.Duration) {
 	}
 	why := context.Cause(ctx)
 	log.Info("lane ended", "err", why)
-	if !errors.Is(why, errLeaseLost) {
+	if !n.hasLost(h) {
 		if !errors.Is(why, errIdle) && !errors.Is(why, errShare) {
 			<-n.left // or others would count this node when they share its numbers out
 		}
@@ -146,6 +146,14 @@ func (n *Node) own(ctx context.Context, h *holding, ready time.Duration) {
 	delete(n.held, number)
 	n.metrics.forget(number)
 	n.mu.Unlock()
+}
+
+// hasLost reports whether a lease is another's: its lane may have been ended
+// for another reason before.
+func (n *Node) hasLost(h *holding) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return h.lost
 }
 
 func (n *Node) runLane(ctx context.Context, h *holding, m *laneMetrics) {
