@@ -65,7 +65,8 @@ func (s *Store) Acquire(ctx context.Context, bid engine.Bid) (engine.Grant, erro
 	}, nil
 }
 
-// Heartbeat says that a node lives, or leaves, and renews its leases.
+// Heartbeat says that a node lives, or leaves, and renews its leases, on a
+// connection that nothing else uses.
 func (s *Store) Heartbeat(ctx context.Context, beat engine.Beat) (engine.Pulse, error) {
 	p := &db.HeartbeatParams{Node: beat.Node, Leaving: beat.Leaving, TtlSeconds: beat.TTL.Seconds()}
 	for _, l := range beat.Leases {
@@ -74,7 +75,7 @@ func (s *Store) Heartbeat(ctx context.Context, beat engine.Beat) (engine.Pulse, 
 	}
 	var row db.HeartbeatRow
 	err := again(func() (err error) {
-		row, err = s.q.Heartbeat(ctx, s.leases, p)
+		row, err = s.q.Heartbeat(ctx, s.beats, p)
 		return err
 	})
 	if err != nil {
