@@ -99,8 +99,8 @@
 //	 any of these ─ cancel ─► canceling ─ every number silent, then every row settled ─► canceled
 //
 // A number is silent when its lease has acknowledged this version of the order,
-// or can no longer send: never leased, released, or expired for longer than the
-// quarantine. A lane acknowledges (rule 18) when nothing of the campaign is
+// or can no longer send: never leased, released, or seen to have run out, without a
+// heartbeat since, for longer than the quarantine. A lane acknowledges (rule 18) when nothing of the campaign is
 // claimed and unsent in its hands, and every call of it is answered, or so old
 // that its bytes have arrived or never will.
 //

@@ -64,6 +64,7 @@ CREATE TABLE number_leases (
     expires_at  timestamptz,
     released    boolean NOT NULL DEFAULT false,
     ready_at    timestamptz,
+    silent_at   timestamptz,                                -- when it was first seen to have run out; no heartbeat since
     UNIQUE (number_id, lease_id)
 ) WITH (fillfactor = 50);
 

@@ -29,7 +29,7 @@ INSERT INTO number_leases (number_id) VALUES (@number::text) ON CONFLICT DO NOTH
 -- and the heartbeat it has watched. A clean release never skips a quarantine
 -- that is still running.
 WITH taken AS (
-    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = @node::text, hb = 0, released = false,
+    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = @node::text, hb = 0, released = false, silent_at = NULL,
         ready_at = CASE WHEN lease_id IS NULL OR released THEN greatest(coalesce(ready_at, '-infinity'), now())
                         ELSE greatest(expires_at, now()) + make_interval(secs => @quarantine_seconds::double precision) END,
         expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
@@ -55,7 +55,7 @@ WITH mine AS (
         ON l.number_id = mine.number_id AND l.lease_id = mine.lease_id AND NOT l.released
     ORDER BY l.number_id FOR NO KEY UPDATE OF l
 ), renewed AS (
-    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
+    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => @ttl_seconds::double precision), silent_at = NULL
     FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
     RETURNING l.number_id, l.lease_id
 ), present AS (

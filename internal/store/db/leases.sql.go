@@ -13,7 +13,7 @@ import (
 
 const acquireLease = `-- name: AcquireLease :one
 WITH taken AS (
-    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = $1::text, hb = 0, released = false,
+    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = $1::text, hb = 0, released = false, silent_at = NULL,
         ready_at = CASE WHEN lease_id IS NULL OR released THEN greatest(coalesce(ready_at, '-infinity'), now())
                         ELSE greatest(expires_at, now()) + make_interval(secs => $2::double precision) END,
         expires_at = now() + make_interval(secs => $3::double precision)
@@ -232,7 +232,7 @@ WITH mine AS (
         ON l.number_id = mine.number_id AND l.lease_id = mine.lease_id AND NOT l.released
     ORDER BY l.number_id FOR NO KEY UPDATE OF l
 ), renewed AS (
-    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => $3::double precision)
+    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => $3::double precision), silent_at = NULL
     FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
     RETURNING l.number_id, l.lease_id
 ), present AS (

@@ -319,6 +319,7 @@ type NumberLease struct {
 	ExpiresAt pgtype.Timestamptz
 	Released  bool
 	ReadyAt   pgtype.Timestamptz
+	SilentAt  pgtype.Timestamptz
 }
 
 type NumberTraffic struct {
