@@ -80,5 +80,5 @@ type Answer struct {
 	Suspect   bool          // Fail, Reschedule: more likely the campaign's fault than the row's when it repeats
 	Once      bool          // Reschedule: one more call is all it is worth; the same answer again ends the row
 	Spare     Spare         // Reschedule, Fail: what else must leave this person in peace
-	Local     bool          // it was met on this side, as a name that does not resolve or our own proxy: it says nothing of the platform
+	Local     bool          // it was met on this side, as a name that does not resolve or our own proxy: it says nothing of the platform. From ScopeNumber on it is the number's alone, as a token that cannot be read
 }

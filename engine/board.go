@@ -32,6 +32,7 @@ type board struct {
 	log    *slog.Logger
 	wake   chan struct{} // capacity 1: something is worth a report at once
 	host   *breaker
+	out    *egress
 
 	mu     sync.Mutex
 	fuses  map[string]*fuse // by number
@@ -40,7 +41,8 @@ type board struct {
 
 	// Touched by run alone.
 	seq     int64
-	pending *Report // sent, and not answered yet
+	minded  BreakerState // how the node's own breaker stood when the lanes were last told
+	pending *Report      // sent, and not answered yet
 	made    time.Time
 }
 
@@ -51,15 +53,18 @@ type probed struct {
 }
 
 func newBoard(o Options) *board {
-	return &board{
+	b := &board{
 		store: o.Store, node: o.ID, policy: o.Breaker, log: o.Logger, wake: make(chan struct{}, 1),
 		host: &breaker{policy: o.Breaker}, fuses: make(map[string]*fuse), seq: time.Now().UnixNano(),
+		out: newEgress(o.Breaker.Failures, o.Ping, o.Logger),
 	}
+	b.out.moved = func() { signal(b.wake) }
+	return b
 }
 
 // join links a lane's fuse; leave unlinks it.
 func (b *board) join(f *fuse) {
-	f.host, f.hurry, f.probed = b.host, func() { signal(b.wake) }, b.probed
+	f.host, f.out, f.hurry, f.probed = b.host, b.out, func() { signal(b.wake) }, b.probed
 	f.closings = b.host.settled(time.Now())
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,6 +83,9 @@ func (b *board) leave(f *fuse) {
 
 // run reports until ctx ends.
 func (b *board) run(ctx context.Context) {
+	var asking sync.WaitGroup
+	asking.Go(func() { b.out.run(ctx) })
+	defer asking.Wait()
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	for {
@@ -88,8 +96,21 @@ func (b *board) run(ctx context.Context) {
 			b.settle(context.WithoutCancel(ctx)) // or the fleet waits for permits to run out
 			return
 		}
+		b.mind()
 		b.settle(ctx)
 		b.report(ctx)
+	}
+}
+
+// mind has the lanes look again when the node's own breaker has moved.
+func (b *board) mind() {
+	state := b.out.state()
+	if state == b.minded {
+		return
+	}
+	b.minded = state
+	for _, f := range b.all() {
+		f.changed()
 	}
 }
 
@@ -131,12 +152,13 @@ func (b *board) ask(ctx context.Context, fuses []*fuse) ([]Breaker, error) {
 	for i, f := range fuses {
 		scopes[i] = NumberScope(f.number.lease.Number)
 	}
-	return b.store.Breakers(call, scopes)
+	return b.store.Breakers(call, b.node, scopes)
 }
 
 // curious reports whether it is time to look at how things stand.
 func (b *board) curious(fuses []*fuse, now time.Time) bool {
 	calm, _ := b.host.view()
+	calm = calm && b.out.passes(now)
 	for _, f := range fuses {
 		closed, _ := f.number.view()
 		calm = calm && closed
@@ -175,6 +197,9 @@ func (b *board) tell(told []Breaker, fuses []*fuse, asked time.Time) {
 	for _, t := range told {
 		if t.Scope == HostScope {
 			every = b.tellOne(b.host, t, asked, now)
+			if t.Others > 0 {
+				b.out.heardOf(now.Add(-t.Others))
+			}
 		}
 	}
 	for _, f := range fuses {
@@ -197,6 +222,10 @@ func (b *board) tellOne(to *breaker, t Breaker, asked, now time.Time) (changed b
 
 // probed takes up what a probe came to, to be written at once.
 func (b *board) probed(p *permit, end ProbeEnd) {
+	if p.scope == LocalScope {
+		b.out.returned()
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probes = append(b.probes, probed{

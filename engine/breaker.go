@@ -77,6 +77,7 @@ type Breaker struct {
 	Age    time.Duration // since it came into this state; 0 when it never moved
 	Wait   time.Duration // until a probe permit can be had; 0 = now. Open, half-open
 	Forced bool          // an operator holds it open or closed
+	Others time.Duration // of the host alone: since another node than the one that asks reported calls that went well; 0 = not lately
 }
 
 // Tally is what the calls of one scope came to since the last report.

@@ -68,7 +68,7 @@
 // A claim batch (seq), so that a dead owner's rows can be found:
 //
 //	asked ─ rows ─► open ─ last result recorded ─► done, forgotten in the same write
-//	  └─ error ─► burned ─ GiveBack, again and again for five minutes ─► forgotten
+//	  └─ error ─► burned ─ GiveBack, again and again for a minute ─► forgotten
 //
 // A breaker, in Postgres and one for all nodes: the host's, which is the platform,
 // and each number's. Both must be closed; while the host's is not, the numbers'
@@ -88,6 +88,17 @@
 //
 //	closed ─ own count reached ─► tripped, reported at once ─ told ─► open | closed
 //
+// A node's own way to the platform, which is nobody else's business: what fails
+// on it says nothing of the platform or a number. While it is open the node claims
+// nothing, does not count when numbers are shared out, and gives all it has to
+// nodes that do; while there are none, numbers stay where they are:
+//
+//	          ┌─ 5 of its own failures in a row; or what it sends vanishes, the platform
+//	          │  does not answer a question of its either, and others' calls go well
+//	closed ───┴───► open ─ the platform answers a question ─► half-open ─ one message fails ─► open
+//	  ▲              └─ it does not: twice the timeout            │
+//	  └─────────────────── one message is answered ───────────────┘
+//
 // A campaign (its moves belong to others; a lane claims from running ones only,
 // and acknowledges the two that end in -ing):
 //
@@ -99,8 +110,8 @@
 //	 any of these ─ cancel ─► canceling ─ every number silent, then every row settled ─► canceled
 //
 // A number is silent when its lease has acknowledged this version of the order,
-// or can no longer send: never leased, released, or seen to have run out, without a
-// heartbeat since, for longer than the quarantine. A lane acknowledges (rule 18) when nothing of the campaign is
+// or can no longer send: never leased, released, or expired for longer than the
+// quarantine. A lane acknowledges (rule 18) when nothing of the campaign is
 // claimed and unsent in its hands, and every call of it is answered, or so old
 // that its bytes have arrived or never will.
 //
@@ -161,6 +172,11 @@
 // sum, because a sick node with many numbers fails more calls than all the others
 // make; and we take a node's vote from its latest report, because in the first
 // second of an outage the calls of the last five seconds still look well.
+//
+// We stop sending when calls are overdue and none comes back, before any of them
+// has timed out, because whatever the cause each further one would be lost too; and
+// we tell a node's own trouble from the platform's by a question of its own and by
+// how others fare, because a call that vanishes cannot tell where.
 //
 // We start at 3 s and double, because whoever is away is not known to come back:
 // that is 5 s too late for an outage of 40 s, and never later than it lasted.

@@ -70,11 +70,22 @@ func (m *memory) told(scope string) Breaker {
 	return t
 }
 
-func (m *memory) Breakers(ctx context.Context, scopes []string) ([]Breaker, error) {
+// toldHost is how the host stands, and when another node last did well.
+func (m *memory) toldHost(node string) Breaker {
+	t := m.told(HostScope)
+	for _, r := range m.reports {
+		if ago := time.Since(r.at); r.scope == HostScope && r.node != node && r.samples > r.failures && ago < 5*time.Second {
+			t.Others = max(ago, 1)
+		}
+	}
+	return t
+}
+
+func (m *memory) Breakers(ctx context.Context, node string, scopes []string) ([]Breaker, error) {
 	if err := m.begin(ctx, "breakers", scopes); err != nil {
 		return nil, err
 	}
-	all := []Breaker{m.told(HostScope)}
+	all := []Breaker{m.toldHost(node)}
 	for _, s := range scopes {
 		all = append(all, m.told(s))
 	}
@@ -105,7 +116,7 @@ func (m *memory) ReportBreakers(ctx context.Context, r Report) ([]Breaker, error
 		b.cause, b.openFor, b.openUntil = reason, r.Policy.Base, time.Now().Add(r.Policy.Base)
 		m.move(scope, BreakerOpen, reason)
 	}
-	all := []Breaker{m.told(HostScope)}
+	all := []Breaker{m.toldHost(r.Node)}
 	for _, s := range scopes {
 		all = append(all, m.told(s))
 	}

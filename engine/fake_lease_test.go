@@ -33,6 +33,9 @@ func (m *memory) Census(ctx context.Context, ttl time.Duration) (Census, error) 
 	for _, id := range slices.Sorted(maps.Keys(m.nodes)) {
 		if time.Since(m.nodes[id]) < ttl {
 			out.Nodes = append(out.Nodes, id)
+			if m.apart[id] {
+				out.Apart = append(out.Apart, id)
+			}
 		}
 	}
 	return out, m.end("census", nil)
@@ -64,7 +67,7 @@ func (m *memory) Heartbeat(ctx context.Context, beat Beat) (Pulse, error) {
 		return Pulse{}, err
 	}
 	now := time.Now()
-	m.nodes[beat.Node] = now
+	m.nodes[beat.Node], m.apart[beat.Node] = now, beat.Apart
 	if beat.Leaving {
 		delete(m.nodes, beat.Node)
 	}

@@ -21,6 +21,7 @@ type memory struct {
 	claims    map[memClaim]*memBatch
 	grants    int
 	nodes     map[string]time.Time // when each was last seen
+	apart     map[string]bool      // and whether it could not reach the platform
 	breakers  map[string]*memBreaker
 	reports   []memReport
 	moves     []memMove
@@ -103,7 +104,7 @@ func newMemory(latency time.Duration, numbers ...Number) *memory {
 	m := &memory{
 		latency: latency, numbers: make(map[string]*memNumber),
 		campaigns: make(map[int64]*memCampaign), claims: make(map[memClaim]*memBatch),
-		nodes: make(map[string]time.Time), cluster: "1.1", confirmed: "1.1",
+		nodes: make(map[string]time.Time), apart: make(map[string]bool), cluster: "1.1", confirmed: "1.1",
 		breakers: map[string]*memBreaker{HostScope: {}},
 	}
 	for _, n := range numbers {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -114,10 +115,11 @@ func (b *breaker) tell(t Breaker, asked, now time.Time) (changed bool) {
 	return changed
 }
 
-// fuse is a lane's two breakers, the platform's and its number's. Both must be
-// closed, or the lane must hold the one probe.
+// fuse is a lane's breakers, the platform's and its number's, and its node's own.
+// All must be closed, or the lane must hold the one probe.
 type fuse struct {
 	number, host *breaker
+	out          *egress
 	changed      func()                  // what may be sent has changed; not nil
 	hurry        func()                  // report at once; not nil
 	probed       func(*permit, ProbeEnd) // what a probe came to; not nil
@@ -132,6 +134,7 @@ type fuse struct {
 func newFuse(p BreakerPolicy, lease LeaseID) *fuse {
 	return &fuse{
 		number: &breaker{policy: p, lease: lease}, host: &breaker{policy: p},
+		out:     newEgress(p.Failures, nil, slog.New(slog.DiscardHandler)),
 		changed: func() {}, hurry: func() {}, probed: func(*permit, ProbeEnd) {},
 	}
 }
@@ -140,6 +143,12 @@ func newFuse(p BreakerPolicy, lease LeaseID) *fuse {
 // The first look after a closing starts the ramp, so that nothing is claimed
 // between the two.
 func (f *fuse) standing() (closed bool, stage int) {
+	fleet, stage := f.fleet()
+	return fleet && f.out.passes(time.Now()), stage
+}
+
+// fleet is standing without this node's own breaker.
+func (f *fuse) fleet() (closed bool, stage int) {
 	host, h := f.host.view()
 	number, n := f.number.view()
 	forced := f.host.held() || f.number.held()
@@ -159,11 +168,16 @@ func (f *fuse) standing() (closed bool, stage int) {
 	return host && number, f.stage
 }
 
-// allows reports whether a row may be sent: while both are closed, or as the
-// probe, unless an operator has since come to hold one of the two open.
+// allows reports whether a row may be sent: while all are closed, or as the
+// probe, unless an operator has since come to hold one of the fleet's two open.
 func (f *fuse) allows(p *permit) bool {
-	if p != nil {
-		return !f.host.stopped(p.asked) && !f.number.stopped(p.asked)
+	switch {
+	case p == nil:
+	case p.scope == LocalScope:
+		closed, _ := f.fleet()
+		return closed && f.out.state() == BreakerHalfOpen
+	default:
+		return !f.host.stopped(p.asked) && !f.number.stopped(p.asked) && f.out.state() != BreakerOpen
 	}
 	closed, _ := f.standing()
 	return closed
@@ -208,7 +222,10 @@ func (f *fuse) pace(full float64) float64 {
 // its numbers do not count.
 func (f *fuse) count(a Answer, begun, now time.Time) (alone bool) {
 	v := a.verdict()
-	closed, _ := f.standing()
+	closed, _ := f.fleet()
+	if f.out.count(a, begun, now) {
+		v = saysLocal
+	}
 	host, number := f.host.count(v, begun, now), counted{}
 	if host.news {
 		number = f.number.count(v, begun, now)

@@ -10,9 +10,9 @@ import (
 const clocksEvery = jumpMost
 
 // beat renews all leases in one call, at every heartbeat: at once when the node
-// starts, when its clocks have parted (it may send nothing until it has), and
-// when it is asked to leave, so that the others know what their shares are
-// before its numbers are free.
+// starts, when its clocks have parted (it may send nothing until it has), when it
+// can reach the platform no more or again, and when it is asked to leave, so that
+// the others know what their shares are before its numbers are free.
 func (n *Node) beat(ctx context.Context, leave <-chan struct{}) {
 	leaving := false
 	n.renew(ctx, leaving)
@@ -29,6 +29,8 @@ func (n *Node) beat(ctx context.Context, leave <-chan struct{}) {
 				n.log.Warn("this machine's clocks have parted: it slept, was restored, or a clock was set; nothing is sent until the next heartbeat", "by", gap)
 				n.renew(ctx, leaving)
 			}
+		case <-n.board.out.news:
+			n.renew(ctx, leaving)
 		case <-leave:
 			leave, leaving = nil, true
 			n.renew(ctx, leaving)
@@ -48,7 +50,9 @@ func (n *Node) renew(ctx context.Context, leaving bool) {
 	leases := n.begin(sent)
 	call, cancel := context.WithTimeout(ctx, n.opts.CallTimeout)
 	defer cancel()
-	pulse, err := n.opts.Store.Heartbeat(call, Beat{Node: n.opts.ID, TTL: n.opts.TTL, Leases: leases, Leaving: leaving})
+	pulse, err := n.opts.Store.Heartbeat(call, Beat{
+		Node: n.opts.ID, TTL: n.opts.TTL, Leases: leases, Leaving: leaving, Apart: n.board.out.state() == BreakerOpen,
+	})
 	observe(n.stats.beat, sent.wall)
 	if err != nil {
 		if ctx.Err() == nil {

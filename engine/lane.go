@@ -105,8 +105,10 @@ func (l *lane) bring(ctx context.Context, r *row) {
 	begun := time.Now()
 	l.metrics.wait.Observe(begun.Sub(start).Seconds())
 	l.metrics.inFlight.Inc()
+	out := l.fuse.out.begin(begun)
 	// The call outlives a shutdown: its answer is a fact that must be kept.
 	a := l.opts.Sender.Send(context.WithoutCancel(ctx), l.message(r))
+	l.fuse.out.end(out, a, time.Now())
 	l.hand.answered(r)
 	l.metrics.inFlight.Dec()
 	l.calls.add(time.Since(begun))

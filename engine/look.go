@@ -25,7 +25,11 @@ func (n *Node) look(ctx context.Context) time.Duration {
 	now := time.Now()
 	n.observe(census.Candidates, now)
 	posts := n.posts(census.Nodes, now)
-	m := spread(n.opts.ID, n.counted(census.Nodes, posts, now), posts)
+	nodes, able := n.counted(census, posts, now)
+	m := spread(n.opts.ID, nodes, posts)
+	if !able {
+		m.give = nil
+	}
 	for number, w := range n.watches {
 		w.to = m.left[number]
 		n.watches[number] = w
@@ -33,7 +37,9 @@ func (n *Node) look(ctx context.Context) time.Duration {
 	for _, number := range m.bids {
 		n.acquire(ctx, n.watches[number].seen)
 	}
-	n.give(m.give)
+	for _, number := range m.give {
+		n.give(number)
+	}
 	n.retire()
 	return min(rest, n.next(now))
 }
@@ -82,8 +88,12 @@ func (n *Node) posts(living []string, now time.Time) []post {
 }
 
 // counted are the nodes that numbers are shared out among: this one and those
-// that live, without those that let a number pass.
-func (n *Node) counted(living []string, posts []post, now time.Time) []string {
+// that live, without those that let a number pass, and without those that cannot
+// reach the platform, be it this one. When that leaves nobody able all count for
+// what has no owner, and the others stay where they are: none would be better off
+// elsewhere.
+func (n *Node) counted(census Census, posts []post, now time.Time) (nodes []string, able bool) {
+	living := census.Nodes
 	load := make(map[string]int, len(living))
 	for _, x := range posts {
 		load[x.holder]++
@@ -94,14 +104,21 @@ func (n *Node) counted(living []string, posts []post, now time.Time) []string {
 		}
 	}
 	maps.DeleteFunc(n.shy, func(node string, _ pass) bool { return !slices.Contains(living, node) })
-	nodes := []string{n.opts.ID}
-	for _, node := range living {
-		if node != n.opts.ID && n.shy.counts(node, load[node], now) {
-			nodes = append(nodes, node)
+	var all, well []string
+	for _, node := range slices.Concat(living, []string{n.opts.ID}) {
+		if node != n.opts.ID && !n.shy.counts(node, load[node], now) || slices.Contains(all, node) {
+			continue
+		}
+		all = append(all, node)
+		if !slices.Contains(census.Apart, node) {
+			well = append(well, node)
 		}
 	}
-	slices.Sort(nodes)
-	return nodes
+	if able = well != nil; able {
+		all = well
+	}
+	slices.Sort(all)
+	return all, able
 }
 
 // turn is how long an open number is left to the node that it should go to:
@@ -128,7 +145,7 @@ func (n *Node) give(number string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if h := n.held[number]; h != nil {
-		n.log.Info("number is given up for a node that has fewer", "number", number)
+		n.log.Info("number is given up for a node that has fewer, or that reaches the platform", "number", number)
 		h.stop(errShare)
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,11 @@ type Options struct {
 	// the sender's timeout and its sockets' TCP_USER_TIMEOUT; default 15 s. A
 	// probe that has not come back is given up for dead only after that.
 	Reach time.Duration
+
+	// Ping asks the platform for any word of its own over the way that messages
+	// take, without sending one, and ends within a few seconds. It tells this
+	// node's own trouble from others'. Without it a node finds out by messages alone.
+	Ping func(context.Context) error
 
 	Registry prometheus.Registerer // default: nowhere
 	Logger   *slog.Logger          // default: nowhere

@@ -9,6 +9,9 @@ import (
 // claimed with the permit's token, that takes the way of any other.
 func (c *claimer) probe(ctx context.Context) {
 	c.empty = false // once it closes, look at once
+	if c.apart(ctx) {
+		return
+	}
 	scope, wait := c.fuse.probeable(time.Now())
 	if wait == 0 {
 		wait = c.unready()
@@ -26,6 +29,31 @@ func (c *claimer) probe(ctx context.Context) {
 		c.sleep(ctx, jittered(idlePoll))
 		return
 	}
+	c.sendProbe(ctx, p)
+}
+
+// apart waits while this node's own breaker lets nothing through, and makes its
+// trial: the fleet gives no permit for it, since nobody else's calls depend on
+// it. false: the breaker is the fleet's.
+func (c *claimer) apart(ctx context.Context) bool {
+	out := c.fuse.out
+	if out.passes(time.Now()) {
+		return false
+	}
+	if out.state() == BreakerHalfOpen {
+		if closed, _ := c.fuse.fleet(); !closed {
+			return false // the fleet's probe is a trial as well
+		}
+		if c.unready() == 0 && out.trial() {
+			c.sendProbe(ctx, &permit{scope: LocalScope, by: clocks().add(claimFresh)})
+		}
+	}
+	c.sleep(ctx, linger)
+	return true
+}
+
+// sendProbe claims one row for a permit and hands it out.
+func (c *claimer) sendProbe(ctx context.Context, p *permit) {
 	took, handed := 1, 0
 	for took > 0 && handed == 0 && clocks().before(p.by) && ctx.Err() == nil { // opt-outs are no probe
 		took, handed = c.claim(ctx, Ask{Free: 1, Probe: p.token}, p)

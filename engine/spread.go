@@ -25,7 +25,7 @@ type post struct {
 type moves struct {
 	bids []string          // numbers to bid for now
 	left map[string]string // open numbers that are another's to take → that node
-	give string            // the number to drain and release; "" = none
+	give []string          // numbers to drain and release
 }
 
 // spread shares numbers out among nodes (me among them, in order of id), so
@@ -34,7 +34,8 @@ type moves struct {
 // an open number goes to whichever holds least, the first by id of several. A
 // number that has been left to others for lastRound rounds is taken all the
 // same. A number moves from a living owner only when none lacks one: then those
-// above their share give one each, at a time.
+// above their share give one each, at a time. A node that is not among nodes
+// takes nothing and gives all it has.
 func spread(me string, nodes []string, posts []post) moves {
 	load := make(map[string]int, len(nodes))
 	for _, n := range nodes {
@@ -47,8 +48,13 @@ func spread(me string, nodes []string, posts []post) moves {
 		}
 		owned = owned && x.holder != ""
 	}
-	if owned && load[me] > share(me, nodes, load) {
-		m.give = given(me, posts)
+	_, counts := load[me]
+	switch mine := held(me, posts); {
+	case !counts:
+		m.give = mine
+		return m
+	case owned && load[me] > share(me, nodes, load):
+		m.give = mine[len(mine)-1:]
 	}
 	for _, x := range posts {
 		if !x.open {
@@ -81,14 +87,14 @@ func share(me string, nodes []string, load map[string]int) int {
 	return total / len(nodes)
 }
 
-// given is the last of my numbers.
-func given(me string, posts []post) (number string) {
+// held is my numbers.
+func held(me string, posts []post) (numbers []string) {
 	for _, x := range posts {
 		if x.holder == me {
-			number = x.number
+			numbers = append(numbers, x.number)
 		}
 	}
-	return number
+	return numbers
 }
 
 // shy is a node's memory of others that live and let numbers pass that were

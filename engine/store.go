@@ -65,6 +65,7 @@ type Candidate struct {
 type Census struct {
 	Candidates []Candidate // every number that needs an owner, by id
 	Nodes      []string    // ids of the nodes that were seen within the TTL, by id
+	Apart      []string    // those of Nodes that cannot reach the platform, by id
 }
 
 // Bid asks for a lease. Seen is the candidate as this node has watched it for
@@ -87,6 +88,7 @@ type Beat struct {
 	Node    string
 	TTL     time.Duration // how long the leases live from now, and the node counts as living
 	Leases  []LeaseID     // to renew
+	Apart   bool          // the node cannot reach the platform: others that can should have its numbers
 	Leaving bool          // the node takes no more numbers and no longer counts, whatever leases it still drains
 }
 
@@ -174,8 +176,8 @@ type Store interface {
 	// ReportBreakers adds what a node's calls came to, moves the breakers that
 	// it trips, and says how the host's and the tallied scopes' stand.
 	ReportBreakers(ctx context.Context, r Report) ([]Breaker, error)
-	// Breakers says how the host's and these scopes' breakers stand.
-	Breakers(ctx context.Context, scopes []string) ([]Breaker, error)
+	// Breakers says how the host's and these scopes' breakers stand, to a node.
+	Breakers(ctx context.Context, node string, scopes []string) ([]Breaker, error)
 	// TakePermit takes the one probe of a scope, if it can be had now and the
 	// lane has something due: the token for a claim of one row. "" is no.
 	TakePermit(ctx context.Context, ask PermitAsk) (token string, err error)

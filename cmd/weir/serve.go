@@ -108,7 +108,7 @@ func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*no
 	}
 	n.inbox = &inbox{Tracker: tracker}
 	if n.lanes, err = engine.NewNode(engine.Options{
-		ID: n.id, Store: db, Sender: n.client, TTL: c.LeaseTTL, Registry: reg, Logger: log,
+		ID: n.id, Store: db, Sender: n.client, TTL: c.LeaseTTL, Ping: n.client.Ping, Registry: reg, Logger: log,
 	}); err != nil {
 		return nil, err
 	}

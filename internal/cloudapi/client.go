@@ -84,6 +84,7 @@ type Client struct {
 	root    *url.URL
 	signer  *signer
 	send    *http.Transport // watched connections, for Send alone
+	ping    *http.Transport // a connection each, for Ping alone
 	read    *http.Client    // set-up reads; may reuse and retry as net/http likes
 	metrics *clientMetrics
 
@@ -114,6 +115,7 @@ func New(o Options) (*Client, error) {
 		root:    root,
 		signer:  newSigner(o.CallbackKey),
 		send:    newTransport(o),
+		ping:    newPinger(o),
 		read:    newReader(o),
 		metrics: metrics,
 	}, nil

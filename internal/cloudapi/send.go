@@ -188,7 +188,7 @@ func tokenless(err error) engine.Answer {
 		return engine.Answer{Action: engine.StopNumber, Scope: engine.ScopeNumber, Title: "access token is missing or malformed", Advice: adviceToken, Local: true}
 	}
 	a := release("nothing was sent: the access token could not be read")
-	a.Local = true
+	a.Local, a.Scope = true, engine.ScopeNumber
 	return a
 }
 

@@ -96,7 +96,7 @@ func TestSendWithoutAToken(t *testing.T) {
 		"none":              {err: ErrNoToken, want: engine.StopNumber, scope: engine.ScopeNumber},
 		"with a line break": {token: testToken + "\n", want: engine.StopNumber, scope: engine.ScopeNumber},
 		"empty":             {want: engine.StopNumber, scope: engine.ScopeNumber},
-		"unreadable":        {err: errors.New("disk " + testPhone), want: engine.Release},
+		"unreadable":        {err: errors.New("disk " + testPhone), want: engine.Release, scope: engine.ScopeNumber},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

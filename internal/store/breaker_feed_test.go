@@ -72,7 +72,7 @@ type meddler struct {
 // move them as they stand: then all racers try the same at once.
 func (m meddler) meddle(ctx context.Context, times int) error {
 	for range times {
-		told, err := m.Breakers(ctx, []string{labScope})
+		told, err := m.Breakers(ctx, "node", []string{labScope})
 		if err != nil {
 			return err
 		}

@@ -68,9 +68,10 @@ func arrayText(numbers []int) string {
 	return string(append(b, '}'))
 }
 
-// Breakers says how the host's breaker and those of the scopes stand, by scope.
-func (s *Store) Breakers(ctx context.Context, scopes []string) ([]engine.Breaker, error) {
-	rows, err := s.q.ReadBreakers(ctx, s.pool, scopes)
+// Breakers says how the host's breaker and those of the scopes stand, by scope,
+// and whether the calls of others than node go well.
+func (s *Store) Breakers(ctx context.Context, node string, scopes []string) ([]engine.Breaker, error) {
+	rows, err := s.q.ReadBreakers(ctx, s.pool, &db.ReadBreakersParams{Node: node, Scopes: scopes})
 	if err != nil {
 		return nil, fmt.Errorf("read breakers: %w", err)
 	}
@@ -88,7 +89,7 @@ func breaker(r db.ReadBreakersRow) (engine.Breaker, error) {
 	if err != nil {
 		return engine.Breaker{}, err
 	}
-	b := engine.Breaker{Scope: r.Scope, State: state, Mark: r.Mark, Age: duration(r.AgeSeconds), Forced: r.Forced}
+	b := engine.Breaker{Scope: r.Scope, State: state, Mark: r.Mark, Age: duration(r.AgeSeconds), Forced: r.Forced, Others: duration(r.OthersSeconds)}
 	if state != engine.BreakerClosed {
 		b.Wait = max(0, duration(r.WaitSeconds))
 	}

@@ -190,7 +190,7 @@ func TestReportersAreTold(t *testing.T) {
 	if got.State != engine.BreakerOpen || got.Wait < 2*time.Second || got.Wait > 4*time.Second || got.Mark == before || got.Age > time.Minute {
 		t.Errorf("told %+v of one that has just opened for 3 s", got)
 	}
-	read, err := l.Breakers(t.Context(), []string{labScope})
+	read, err := l.Breakers(t.Context(), "node", []string{labScope})
 	l.must(err)
 	if again := byScope(read)[labScope]; again.Mark != got.Mark || again.State != got.State || again.Forced {
 		t.Errorf("read %+v, told %+v", again, got)

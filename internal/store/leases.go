@@ -20,7 +20,7 @@ var (
 
 // Census lists the numbers that need an owner, by id, those with a living
 // lease too (a bidder must have watched a lease stand still before it bids), and
-// the nodes seen within ttl. Like all that is about leases it has connections of
+// the nodes seen within ttl, also apart those that cannot reach the platform. Like all that is about leases it has connections of
 // its own and waits for no other work.
 func (s *Store) Census(ctx context.Context, ttl time.Duration) (engine.Census, error) {
 	rows, err := s.q.Census(ctx, s.leases, ttl.Seconds())
@@ -29,7 +29,7 @@ func (s *Store) Census(ctx context.Context, ttl time.Duration) (engine.Census, e
 	}
 	var census engine.Census
 	for _, r := range rows {
-		census.Nodes = r.Nodes
+		census.Nodes, census.Apart = r.Nodes, r.Apart
 		if r.NumberID == "" {
 			break
 		}
@@ -65,17 +65,17 @@ func (s *Store) Acquire(ctx context.Context, bid engine.Bid) (engine.Grant, erro
 	}, nil
 }
 
-// Heartbeat says that a node lives, or leaves, and renews its leases, on a
-// connection that nothing else uses.
+// Heartbeat says that a node lives, or leaves, and whether it reaches the
+// platform, and renews its leases.
 func (s *Store) Heartbeat(ctx context.Context, beat engine.Beat) (engine.Pulse, error) {
-	p := &db.HeartbeatParams{Node: beat.Node, Leaving: beat.Leaving, TtlSeconds: beat.TTL.Seconds()}
+	p := &db.HeartbeatParams{Node: beat.Node, Leaving: beat.Leaving, Apart: beat.Apart, TtlSeconds: beat.TTL.Seconds()}
 	for _, l := range beat.Leases {
 		p.Numbers = append(p.Numbers, l.Number)
 		p.Leases = append(p.Leases, l.ID)
 	}
 	var row db.HeartbeatRow
 	err := again(func() (err error) {
-		row, err = s.q.Heartbeat(ctx, s.beats, p)
+		row, err = s.q.Heartbeat(ctx, s.leases, p)
 		return err
 	})
 	if err != nil {
@@ -142,16 +142,16 @@ func (s *Store) Restrain(ctx context.Context, r engine.Restraint) error {
 		})
 		return wrap("pause number", err)
 	case engine.HaltNumber:
-		_, err := s.q.HaltNumbers(ctx, s.pool, &db.HaltNumbersParams{Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), ToldAt: instant(r.Told)})
+		_, err := s.q.HaltNumbers(ctx, s.pool, &db.HaltNumbersParams{Number: r.Number, Reach: reach(r.Scope), Reason: reason(r)})
 		return wrap("stop number", err)
 	case engine.HaltCampaign:
 		_, err := s.q.HaltCampaigns(ctx, s.pool, &db.HaltCampaignsParams{
-			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), ToldAt: instant(r.Told),
+			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r),
 		})
 		return wrap("stop campaign", err)
 	case engine.PauseCampaign:
 		_, err := s.q.PauseCampaigns(ctx, s.pool, &db.PauseCampaignsParams{
-			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), PauseSeconds: r.For.Seconds(), ToldAt: instant(r.Told),
+			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), PauseSeconds: r.For.Seconds(),
 		})
 		return wrap("pause campaign", err)
 	default:

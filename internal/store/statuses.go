@@ -23,75 +23,58 @@ type word struct {
 // nothing twice but the events, which are kept again. An error that wraps
 // engine.ErrRefused will come again with the same call.
 func (s *Store) ApplyStatuses(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) (engine.Applied, error) {
-	got, err := s.apply(ctx, updates)
+	rows, lost, err := s.apply(ctx, updates)
 	if err != nil {
 		return engine.Applied{}, fmt.Errorf("apply statuses: %w", refusedData(err))
 	}
-	if err := s.heed(ctx, updates, got); err != nil {
+	if err := errors.Join(s.spareFailed(ctx, updates, rows), s.retryFailed(ctx, updates, rows)); err != nil {
 		return engine.Applied{}, err
 	}
-	kept := make([]engine.StatusUpdate, len(got.lost))
-	for i, at := range got.lost {
+	kept := make([]engine.StatusUpdate, len(lost))
+	for i, at := range lost {
 		kept[i] = updates[at]
 	}
 	if err := s.keep(ctx, kept, events); err != nil {
 		return engine.Applied{}, fmt.Errorf("keep webhook events: %w", refusedData(err))
 	}
-	return engine.Applied{Matched: len(updates) - len(got.lost), Unmatched: len(got.lost)}, nil
+	return engine.Applied{Matched: len(updates) - len(lost), Unmatched: len(lost)}, nil
 }
 
-// heed does what failed messages ask for beyond their rows. The stops come
-// first: a message that is to be sent anew is no longer its row's, and a
-// delivery that is repeated could not stop anything by it any more.
-func (s *Store) heed(ctx context.Context, updates []engine.StatusUpdate, got applied) error {
-	if err := s.stopFailing(ctx, got.fallen); err != nil {
-		return err
-	}
-	return errors.Join(s.spareFailed(ctx, updates, got.rows), s.retryFailed(ctx, updates, got.rows))
-}
-
-// applied is what became of updates.
-type applied struct {
-	rows   []rowClaim // each update's; id 0: none
-	lost   []int      // indexes of those that found none
-	fallen []fallen
-}
-
-func (s *Store) apply(ctx context.Context, updates []engine.StatusUpdate) (got applied, err error) {
-	got.rows, err = s.place(ctx, updates)
+// apply returns each update's row, and the indexes of those that found none:
+// their row has id 0.
+func (s *Store) apply(ctx context.Context, updates []engine.StatusUpdate) (rows []rowClaim, lost []int, err error) {
+	rows, err = s.place(ctx, updates)
 	if err != nil {
-		return applied{}, err
+		return nil, nil, err
 	}
 	var placed []int
-	for i, row := range got.rows {
+	for i, row := range rows {
 		if row.id == 0 {
-			got.lost = append(got.lost, i)
+			lost = append(lost, i)
 		} else {
 			placed = append(placed, i)
 		}
 	}
-	for _, round := range rounds(placed, func(i int) rowClaim { return got.rows[i] }) {
+	for _, round := range rounds(placed, func(i int) rowClaim { return rows[i] }) {
 		words := make([]word, len(round))
 		for k, i := range round {
-			words[k] = word{row: got.rows[i], update: updates[i]}
+			words[k] = word{row: rows[i], update: updates[i]}
 		}
-		found, fell, err := s.applyRound(ctx, words)
+		found, err := s.applyRound(ctx, words)
 		if err != nil {
-			return applied{}, err
+			return nil, nil, err
 		}
-		got.fallen = append(got.fallen, fell...)
 		for _, i := range round {
-			if !found[got.rows[i].id] {
-				got.lost, got.rows[i] = append(got.lost, i), rowClaim{}
+			if !found[rows[i].id] {
+				lost, rows[i] = append(lost, i), rowClaim{}
 			}
 		}
 	}
-	return got, nil
+	return rows, lost, nil
 }
 
-// applyRound takes at most one word a row, and returns the rows it found and
-// what has failed.
-func (s *Store) applyRound(ctx context.Context, words []word) (map[int64]bool, []fallen, error) {
+// applyRound takes at most one word a row, and returns the rows it found.
+func (s *Store) applyRound(ctx context.Context, words []word) (map[int64]bool, error) {
 	var plain, rest []word
 	for _, w := range words {
 		if w.update.Status == engine.Failed || !w.update.FailedAt.IsZero() {
@@ -102,18 +85,18 @@ func (s *Store) applyRound(ctx context.Context, words []word) (map[int64]bool, [
 	}
 	found, err := s.applyPlain(ctx, plain)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, w := range plain {
 		if !found[w.row.id] {
 			rest = append(rest, w)
 		}
 	}
-	judged, err := s.evidence(ctx, rest)
-	for _, r := range judged {
-		found[r.ID] = true
+	more, err := s.evidence(ctx, rest)
+	for id := range more {
+		found[id] = true
 	}
-	return found, fallenOf(rest, judged), err
+	return found, err
 }
 
 func (s *Store) applyPlain(ctx context.Context, words []word) (map[int64]bool, error) {
@@ -147,22 +130,26 @@ func statusParams(words []word) *db.ApplyStatusesParams {
 }
 
 // evidence applies what needs a look at the row's other messages, at most one
-// word a row, and returns the verdicts on the rows that exist. The lock comes
-// first, so that the look is at what the lock protects.
-func (s *Store) evidence(ctx context.Context, words []word) (judged []db.ApplyEvidenceRow, err error) {
+// word a row, and returns the rows that exist. The lock comes first, so that
+// the look is at what the lock protects.
+func (s *Store) evidence(ctx context.Context, words []word) (map[int64]bool, error) {
 	if len(words) == 0 {
 		return nil, nil
 	}
 	p := evidenceParams(words)
-	err = again(func() error {
+	found := make(map[int64]bool, len(words))
+	err := again(func() error {
 		tx := &pipeline{pool: s.pool}
 		if err := s.q.LockRecipients(ctx, tx, p.Ids); err != nil {
 			return err
 		}
-		judged, err = s.q.ApplyEvidence(ctx, tx, p)
+		rows, err := s.q.ApplyEvidence(ctx, tx, p)
+		for _, r := range rows {
+			found[r.ID] = true
+		}
 		return err
 	})
-	return judged, err
+	return found, err
 }
 
 func evidenceParams(words []word) *db.ApplyEvidenceParams {
@@ -178,7 +165,6 @@ func evidenceParams(words []word) *db.ApplyEvidenceParams {
 		p.DeliveredMs = append(p.DeliveredMs, millis(w.update.DeliveredAt))
 		p.ReadMs = append(p.ReadMs, millis(w.update.ReadAt))
 		p.FailedMs = append(p.FailedMs, millis(w.update.FailedAt))
-		p.Suspects = append(p.Suspects, w.update.Asks.Suspect)
 		p.Answers = append(p.Answers, w.answer)
 	}
 	return p

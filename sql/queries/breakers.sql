@@ -79,17 +79,22 @@ SELECT b.scope, coalesce(m.state, b.state)::text AS state,
     (CASE WHEN coalesce(m.seq, b.seq) > 0 THEN greatest(extract(epoch FROM clock_timestamp() - coalesce(m.since, b.since)), 0) ELSE 0 END)::double precision AS age_seconds,
     coalesce(extract(epoch FROM CASE WHEN b.state = 'half_open' THEN b.probe_until
         ELSE greatest(coalesce(m.open_until, b.open_until), b.forced_until) END - now()), 0)::double precision AS wait_seconds,
-    (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced
+    (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced,
+    (CASE WHEN b.scope = 'host' THEN coalesce((SELECT extract(epoch FROM clock_timestamp() - max(p.at)) FROM breaker_reports p
+        WHERE p.scope = 'host' AND p.node <> @node::text AND p.samples > p.failures AND p.at > now() - interval '5 s'), 0) ELSE 0 END)::double precision AS others_seconds
 FROM breakers b LEFT JOIN moved m ON m.scope = b.scope
 WHERE b.scope = 'host' OR b.scope = ANY (@scopes::text[]) ORDER BY b.scope;
 
 -- name: ReadBreakers :many
--- How breakers stand, for a node that has nothing to report.
+-- How breakers stand, for a node that has nothing to report. others: since when
+-- the latest report of another node said that calls go well, as ReportBreakers.
 SELECT b.scope, b.state, (b.epoch::text || '.' || b.seq)::text AS mark,
     (CASE WHEN b.seq > 0 THEN greatest(extract(epoch FROM clock_timestamp() - b.since), 0) ELSE 0 END)::double precision AS age_seconds,
     coalesce(extract(epoch FROM CASE WHEN b.state = 'half_open' THEN b.probe_until
         ELSE greatest(b.open_until, b.forced_until) END - now()), 0)::double precision AS wait_seconds,
-    (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced
+    (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced,
+    (CASE WHEN b.scope = 'host' THEN coalesce((SELECT extract(epoch FROM clock_timestamp() - max(p.at)) FROM breaker_reports p
+        WHERE p.scope = 'host' AND p.node <> @node::text AND p.samples > p.failures AND p.at > now() - interval '5 s'), 0) ELSE 0 END)::double precision AS others_seconds
 FROM breakers b WHERE b.scope = 'host' OR b.scope = ANY (@scopes::text[]) ORDER BY b.scope;
 
 -- name: TakePermit :many

@@ -4,9 +4,11 @@
 -- name: Census :many
 -- A number needs an owner while it has a running, pausing or canceling
 -- campaign, or claims rows that a dead owner left. The living nodes stand in
--- every row; a row without a number says that none needs an owner.
+-- every row, and those of them that cannot reach the platform; a row without a
+-- number says that none needs an owner.
 WITH living AS (
-    SELECT coalesce(array_agg(id ORDER BY id), '{}')::text[] AS ids
+    SELECT coalesce(array_agg(id ORDER BY id), '{}')::text[] AS ids,
+        coalesce(array_agg(id ORDER BY id) FILTER (WHERE apart), '{}')::text[] AS apart
     FROM nodes WHERE seen_at > now() - make_interval(secs => @ttl_seconds::double precision)
 ), needed AS (
     SELECT n.id AS number_id, l.lease_id, l.hb, l.holder, l.lease_id IS NULL OR l.released AS free, now() - l.expires_at AS expired
@@ -15,7 +17,7 @@ WITH living AS (
        OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
                   WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling'))
 )
-SELECT living.ids::text[] AS nodes, coalesce(needed.number_id, '')::text AS number_id,
+SELECT living.ids::text[] AS nodes, living.apart::text[] AS apart, coalesce(needed.number_id, '')::text AS number_id,
     coalesce(needed.lease_id::text, '')::text AS lease_id, coalesce(needed.hb, 0)::bigint AS hb,
     coalesce(needed.holder, '')::text AS holder, coalesce(needed.free, false)::boolean AS free,
     coalesce(extract(epoch FROM needed.expired), 0)::double precision AS expired_seconds
@@ -29,7 +31,7 @@ INSERT INTO number_leases (number_id) VALUES (@number::text) ON CONFLICT DO NOTH
 -- and the heartbeat it has watched. A clean release never skips a quarantine
 -- that is still running.
 WITH taken AS (
-    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = @node::text, hb = 0, released = false, silent_at = NULL,
+    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = @node::text, hb = 0, released = false,
         ready_at = CASE WHEN lease_id IS NULL OR released THEN greatest(coalesce(ready_at, '-infinity'), now())
                         ELSE greatest(expires_at, now()) + make_interval(secs => @quarantine_seconds::double precision) END,
         expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
@@ -55,12 +57,12 @@ WITH mine AS (
         ON l.number_id = mine.number_id AND l.lease_id = mine.lease_id AND NOT l.released
     ORDER BY l.number_id FOR NO KEY UPDATE OF l
 ), renewed AS (
-    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => @ttl_seconds::double precision), silent_at = NULL
+    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
     FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
     RETURNING l.number_id, l.lease_id
 ), present AS (
-    INSERT INTO nodes AS n (id) SELECT @node::text WHERE NOT @leaving::boolean
-    ON CONFLICT (id) DO UPDATE SET seen_at = now(),
+    INSERT INTO nodes AS n (id, apart) SELECT @node::text, @apart::boolean WHERE NOT @leaving::boolean
+    ON CONFLICT (id) DO UPDATE SET seen_at = now(), apart = excluded.apart,
         up_since = CASE WHEN n.seen_at < now() - make_interval(secs => @ttl_seconds::double precision) THEN now() ELSE n.up_since END
 ), gone AS (
     DELETE FROM nodes n WHERE (n.id = @node::text AND @leaving::boolean)
@@ -113,14 +115,12 @@ FROM hit WHERE n.id = hit.id;
 -- name: HaltNumbers :execrows
 -- Until an operator acts. The first reason stands: it is what went wrong.
 -- One notice of all that were not stopped yet, about the one it was said of.
--- What was said of a message that was accepted before an operator let a number
--- send again is known to them.
 WITH hit AS MATERIALIZED (
     SELECT n.id, n.enabled FROM numbers o JOIN numbers n ON CASE @reach::text
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
         WHEN 'waba' THEN n.waba_id = o.waba_id
         ELSE n.id = o.id END
-    WHERE o.id = @number::text AND coalesce(n.enabled_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
+    WHERE o.id = @number::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
 ), moved AS (
     UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN @reason::text ELSE coalesce(n.stop_reason, @reason::text) END
@@ -140,15 +140,13 @@ SELECT id FROM moved;
 -- name: HaltCampaigns :execrows
 -- A pause that nobody asked for: it is confirmed as any other, and keeps its
 -- reason. Of the campaign that it was said of, or of every one that sends its
--- template (templates are an account's) from a number of the same account. What
--- was said of a message from before the operator's last word is known to them.
+-- template (templates are an account's) from a number of the same account.
 WITH hit AS MATERIALIZED (
     SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR (@reach::text = 'template'
         AND c.template = said.template AND c.language = said.language
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = @number::text AND cn.campaign_id = c.id))
     WHERE said.id = @campaign::bigint AND c.state = 'running'
-      AND coalesce(c.control_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 ), moved AS (
     UPDATE campaigns c SET state = 'pausing', state_reason = @reason::text, control_version = c.control_version + 1,
@@ -170,7 +168,6 @@ WITH hit AS MATERIALIZED (
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = @number::text AND cn.campaign_id = c.id))
     WHERE said.id = @campaign::bigint AND c.state = 'running'
-      AND coalesce(c.control_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 )
 UPDATE campaigns c SET paused_until = greatest(c.paused_until, now() + make_interval(secs => @pause_seconds::double precision)), state_reason = @reason::text

@@ -293,22 +293,31 @@ SELECT b.scope, b.state, (b.epoch::text || '.' || b.seq)::text AS mark,
     (CASE WHEN b.seq > 0 THEN greatest(extract(epoch FROM clock_timestamp() - b.since), 0) ELSE 0 END)::double precision AS age_seconds,
     coalesce(extract(epoch FROM CASE WHEN b.state = 'half_open' THEN b.probe_until
         ELSE greatest(b.open_until, b.forced_until) END - now()), 0)::double precision AS wait_seconds,
-    (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced
-FROM breakers b WHERE b.scope = 'host' OR b.scope = ANY ($1::text[]) ORDER BY b.scope
+    (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced,
+    (CASE WHEN b.scope = 'host' THEN coalesce((SELECT extract(epoch FROM clock_timestamp() - max(p.at)) FROM breaker_reports p
+        WHERE p.scope = 'host' AND p.node <> $1::text AND p.samples > p.failures AND p.at > now() - interval '5 s'), 0) ELSE 0 END)::double precision AS others_seconds
+FROM breakers b WHERE b.scope = 'host' OR b.scope = ANY ($2::text[]) ORDER BY b.scope
 `
 
-type ReadBreakersRow struct {
-	Scope       string
-	State       string
-	Mark        string
-	AgeSeconds  float64
-	WaitSeconds float64
-	Forced      bool
+type ReadBreakersParams struct {
+	Node   string
+	Scopes []string
 }
 
-// How breakers stand, for a node that has nothing to report.
-func (q *Queries) ReadBreakers(ctx context.Context, db DBTX, scopes []string) ([]ReadBreakersRow, error) {
-	rows, err := db.Query(ctx, readBreakers, scopes)
+type ReadBreakersRow struct {
+	Scope         string
+	State         string
+	Mark          string
+	AgeSeconds    float64
+	WaitSeconds   float64
+	Forced        bool
+	OthersSeconds float64
+}
+
+// How breakers stand, for a node that has nothing to report. others: since when
+// the latest report of another node said that calls go well, as ReportBreakers.
+func (q *Queries) ReadBreakers(ctx context.Context, db DBTX, arg *ReadBreakersParams) ([]ReadBreakersRow, error) {
+	rows, err := db.Query(ctx, readBreakers, arg.Node, arg.Scopes)
 	if err != nil {
 		return nil, err
 	}
@@ -323,6 +332,7 @@ func (q *Queries) ReadBreakers(ctx context.Context, db DBTX, scopes []string) ([
 			&i.AgeSeconds,
 			&i.WaitSeconds,
 			&i.Forced,
+			&i.OthersSeconds,
 		); err != nil {
 			return nil, err
 		}
@@ -338,11 +348,11 @@ const reportBreakers = `-- name: ReportBreakers :many
 WITH host AS MATERIALIZED (
     SELECT state = 'closed' AS closed, since FROM breakers WHERE scope = 'host'
 ), policy AS (
-    SELECT $2::int AS in_row, $3::double precision AS share, $4::int AS least, $5::int AS storm, $6::double precision AS base
+    SELECT $3::int AS in_row, $4::double precision AS share, $5::int AS least, $6::int AS storm, $7::double precision AS base
 ), told AS (
-    SELECT unnest($1::text[]) AS scope, unnest($7::text[]) AS lease, unnest($8::int[]) AS samples,
-        unnest($9::int[]) AS failures, unnest($10::int[]) AS streak, unnest($11::int[]) AS storm,
-        unnest($12::text[])::int[] AS times
+    SELECT unnest($2::text[]) AS scope, unnest($8::text[]) AS lease, unnest($9::int[]) AS samples,
+        unnest($10::int[]) AS failures, unnest($11::int[]) AS streak, unnest($12::int[]) AS storm,
+        unnest($13::text[])::int[] AS times
 ), heard AS MATERIALIZED (
     SELECT told.scope, told.samples, told.failures, told.streak, told.storm, told.times FROM told CROSS JOIN host
     WHERE told.scope = 'host' OR host.closed AND EXISTS (SELECT FROM number_leases l
@@ -351,16 +361,16 @@ WITH host AS MATERIALIZED (
     DELETE FROM breaker_reports p USING heard WHERE p.scope = heard.scope AND p.at < now() - interval '1 min'
 ), kept AS (
     INSERT INTO breaker_reports (scope, node, seq, samples, failures, streak, times)
-    SELECT scope, $13::text, $14::bigint, samples, failures, streak, times FROM heard WHERE samples > 0
+    SELECT scope, $1::text, $14::bigint, samples, failures, streak, times FROM heard WHERE samples > 0
     ON CONFLICT DO NOTHING
 ), seen AS (
-    SELECT scope, $13::text AS node, samples, failures, streak, now() AS at FROM heard WHERE samples > 0
+    SELECT scope, $1::text AS node, samples, failures, streak, now() AS at FROM heard WHERE samples > 0
     UNION ALL
     SELECT p.scope, p.node, p.samples, p.failures, p.streak, p.at
     FROM heard JOIN breakers b ON b.scope = heard.scope JOIN breaker_reports p ON p.scope = heard.scope CROSS JOIN host
     WHERE p.at > now() - make_interval(secs => $15::double precision)
       AND p.at > b.since AND (p.scope = 'host' OR p.at > host.since)
-      AND NOT (p.node = $13::text AND p.seq = $14::bigint)
+      AND NOT (p.node = $1::text AND p.seq = $14::bigint)
 ), nodes AS (
     SELECT scope, node, sum(samples) AS samples, sum(failures) AS failures, (array_agg(streak ORDER BY at DESC))[1] AS streak
     FROM seen GROUP BY scope, node
@@ -395,12 +405,15 @@ SELECT b.scope, coalesce(m.state, b.state)::text AS state,
     (CASE WHEN coalesce(m.seq, b.seq) > 0 THEN greatest(extract(epoch FROM clock_timestamp() - coalesce(m.since, b.since)), 0) ELSE 0 END)::double precision AS age_seconds,
     coalesce(extract(epoch FROM CASE WHEN b.state = 'half_open' THEN b.probe_until
         ELSE greatest(coalesce(m.open_until, b.open_until), b.forced_until) END - now()), 0)::double precision AS wait_seconds,
-    (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced
+    (coalesce(b.forced_until, '-infinity') > now())::boolean AS forced,
+    (CASE WHEN b.scope = 'host' THEN coalesce((SELECT extract(epoch FROM clock_timestamp() - max(p.at)) FROM breaker_reports p
+        WHERE p.scope = 'host' AND p.node <> $1::text AND p.samples > p.failures AND p.at > now() - interval '5 s'), 0) ELSE 0 END)::double precision AS others_seconds
 FROM breakers b LEFT JOIN moved m ON m.scope = b.scope
-WHERE b.scope = 'host' OR b.scope = ANY ($1::text[]) ORDER BY b.scope
+WHERE b.scope = 'host' OR b.scope = ANY ($2::text[]) ORDER BY b.scope
 `
 
 type ReportBreakersParams struct {
+	Node           string
 	Scopes         []string
 	InRow          int32
 	Share          float64
@@ -413,19 +426,19 @@ type ReportBreakersParams struct {
 	Streaks        []int32
 	Storms         []int32
 	Times          []string
-	Node           string
 	Seq            int64
 	WindowSeconds  float64
 	AbstainSeconds float64
 }
 
 type ReportBreakersRow struct {
-	Scope       string
-	State       string
-	Mark        string
-	AgeSeconds  float64
-	WaitSeconds float64
-	Forced      bool
+	Scope         string
+	State         string
+	Mark          string
+	AgeSeconds    float64
+	WaitSeconds   float64
+	Forced        bool
+	OthersSeconds float64
 }
 
 // Adds a node's report, judges the breakers it speaks of and says how they stand.
@@ -442,6 +455,7 @@ type ReportBreakersRow struct {
 //	         count for the host: one hot number would stop all of them
 func (q *Queries) ReportBreakers(ctx context.Context, db DBTX, arg *ReportBreakersParams) ([]ReportBreakersRow, error) {
 	rows, err := db.Query(ctx, reportBreakers,
+		arg.Node,
 		arg.Scopes,
 		arg.InRow,
 		arg.Share,
@@ -454,7 +468,6 @@ func (q *Queries) ReportBreakers(ctx context.Context, db DBTX, arg *ReportBreake
 		arg.Streaks,
 		arg.Storms,
 		arg.Times,
-		arg.Node,
 		arg.Seq,
 		arg.WindowSeconds,
 		arg.AbstainSeconds,
@@ -473,6 +486,7 @@ func (q *Queries) ReportBreakers(ctx context.Context, db DBTX, arg *ReportBreake
 			&i.AgeSeconds,
 			&i.WaitSeconds,
 			&i.Forced,
+			&i.OthersSeconds,
 		); err != nil {
 			return nil, err
 		}

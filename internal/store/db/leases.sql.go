@@ -7,13 +7,11 @@ package db
 
 import (
 	"context"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const acquireLease = `-- name: AcquireLease :one
 WITH taken AS (
-    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = $1::text, hb = 0, released = false, silent_at = NULL,
+    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = $1::text, hb = 0, released = false,
         ready_at = CASE WHEN lease_id IS NULL OR released THEN greatest(coalesce(ready_at, '-infinity'), now())
                         ELSE greatest(expires_at, now()) + make_interval(secs => $2::double precision) END,
         expires_at = now() + make_interval(secs => $3::double precision)
@@ -62,7 +60,8 @@ func (q *Queries) AcquireLease(ctx context.Context, db DBTX, arg *AcquireLeasePa
 const census = `-- name: Census :many
 
 WITH living AS (
-    SELECT coalesce(array_agg(id ORDER BY id), '{}')::text[] AS ids
+    SELECT coalesce(array_agg(id ORDER BY id), '{}')::text[] AS ids,
+        coalesce(array_agg(id ORDER BY id) FILTER (WHERE apart), '{}')::text[] AS apart
     FROM nodes WHERE seen_at > now() - make_interval(secs => $1::double precision)
 ), needed AS (
     SELECT n.id AS number_id, l.lease_id, l.hb, l.holder, l.lease_id IS NULL OR l.released AS free, now() - l.expires_at AS expired
@@ -71,7 +70,7 @@ WITH living AS (
        OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
                   WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling'))
 )
-SELECT living.ids::text[] AS nodes, coalesce(needed.number_id, '')::text AS number_id,
+SELECT living.ids::text[] AS nodes, living.apart::text[] AS apart, coalesce(needed.number_id, '')::text AS number_id,
     coalesce(needed.lease_id::text, '')::text AS lease_id, coalesce(needed.hb, 0)::bigint AS hb,
     coalesce(needed.holder, '')::text AS holder, coalesce(needed.free, false)::boolean AS free,
     coalesce(extract(epoch FROM needed.expired), 0)::double precision AS expired_seconds
@@ -80,6 +79,7 @@ FROM living LEFT JOIN needed ON true ORDER BY needed.number_id
 
 type CensusRow struct {
 	Nodes          []string
+	Apart          []string
 	NumberID       string
 	LeaseID        string
 	Hb             int64
@@ -92,7 +92,8 @@ type CensusRow struct {
 // proves that it has watched the lease stand still.
 // A number needs an owner while it has a running, pausing or canceling
 // campaign, or claims rows that a dead owner left. The living nodes stand in
-// every row; a row without a number says that none needs an owner.
+// every row, and those of them that cannot reach the platform; a row without a
+// number says that none needs an owner.
 func (q *Queries) Census(ctx context.Context, db DBTX, ttlSeconds float64) ([]CensusRow, error) {
 	rows, err := db.Query(ctx, census, ttlSeconds)
 	if err != nil {
@@ -104,6 +105,7 @@ func (q *Queries) Census(ctx context.Context, db DBTX, ttlSeconds float64) ([]Ce
 		var i CensusRow
 		if err := rows.Scan(
 			&i.Nodes,
+			&i.Apart,
 			&i.NumberID,
 			&i.LeaseID,
 			&i.Hb,
@@ -137,7 +139,6 @@ WITH hit AS MATERIALIZED (
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = $3::text AND cn.campaign_id = c.id))
     WHERE said.id = $4::bigint AND c.state = 'running'
-      AND coalesce(c.control_at, '-infinity') <= coalesce($5::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 ), moved AS (
     UPDATE campaigns c SET state = 'pausing', state_reason = $1::text, control_version = c.control_version + 1,
@@ -155,20 +156,17 @@ type HaltCampaignsParams struct {
 	Reach    string
 	Number   string
 	Campaign int64
-	ToldAt   pgtype.Timestamptz
 }
 
 // A pause that nobody asked for: it is confirmed as any other, and keeps its
 // reason. Of the campaign that it was said of, or of every one that sends its
-// template (templates are an account's) from a number of the same account. What
-// was said of a message from before the operator's last word is known to them.
+// template (templates are an account's) from a number of the same account.
 func (q *Queries) HaltCampaigns(ctx context.Context, db DBTX, arg *HaltCampaignsParams) (int64, error) {
 	result, err := db.Exec(ctx, haltCampaigns,
 		arg.Reason,
 		arg.Reach,
 		arg.Number,
 		arg.Campaign,
-		arg.ToldAt,
 	)
 	if err != nil {
 		return 0, err
@@ -182,10 +180,10 @@ WITH hit AS MATERIALIZED (
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
         WHEN 'waba' THEN n.waba_id = o.waba_id
         ELSE n.id = o.id END
-    WHERE o.id = $2::text AND coalesce(n.enabled_at, '-infinity') <= coalesce($3::timestamptz, 'infinity')
+    WHERE o.id = $2::text
     ORDER BY n.id FOR NO KEY UPDATE OF n
 ), moved AS (
-    UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $4::text ELSE coalesce(n.stop_reason, $4::text) END
+    UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $3::text ELSE coalesce(n.stop_reason, $3::text) END
     FROM hit WHERE n.id = hit.id RETURNING n.id, hit.enabled AS was
 ), sending AS (
     SELECT DISTINCT c.name FROM moved JOIN campaign_numbers cn ON cn.number_id = moved.id JOIN campaigns c ON c.id = cn.campaign_id
@@ -193,7 +191,7 @@ WITH hit AS MATERIALIZED (
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT 'number.stopped', 'number:' || (array_agg(id ORDER BY id <> $2::text, id))[1], jsonb_build_object(
-        'numbers', jsonb_agg(id ORDER BY id <> $2::text, id), 'reason', $4::text,
+        'numbers', jsonb_agg(id ORDER BY id <> $2::text, id), 'reason', $3::text,
         'campaigns', (SELECT coalesce(jsonb_agg(name ORDER BY name), '[]') FROM sending))
     FROM moved WHERE was HAVING count(*) > 0
 )
@@ -203,21 +201,13 @@ SELECT id FROM moved
 type HaltNumbersParams struct {
 	Reach  string
 	Number string
-	ToldAt pgtype.Timestamptz
 	Reason string
 }
 
 // Until an operator acts. The first reason stands: it is what went wrong.
 // One notice of all that were not stopped yet, about the one it was said of.
-// What was said of a message that was accepted before an operator let a number
-// send again is known to them.
 func (q *Queries) HaltNumbers(ctx context.Context, db DBTX, arg *HaltNumbersParams) (int64, error) {
-	result, err := db.Exec(ctx, haltNumbers,
-		arg.Reach,
-		arg.Number,
-		arg.ToldAt,
-		arg.Reason,
-	)
+	result, err := db.Exec(ctx, haltNumbers, arg.Reach, arg.Number, arg.Reason)
 	if err != nil {
 		return 0, err
 	}
@@ -232,15 +222,15 @@ WITH mine AS (
         ON l.number_id = mine.number_id AND l.lease_id = mine.lease_id AND NOT l.released
     ORDER BY l.number_id FOR NO KEY UPDATE OF l
 ), renewed AS (
-    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => $3::double precision), silent_at = NULL
+    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => $3::double precision)
     FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
     RETURNING l.number_id, l.lease_id
 ), present AS (
-    INSERT INTO nodes AS n (id) SELECT $4::text WHERE NOT $5::boolean
-    ON CONFLICT (id) DO UPDATE SET seen_at = now(),
+    INSERT INTO nodes AS n (id, apart) SELECT $4::text, $5::boolean WHERE NOT $6::boolean
+    ON CONFLICT (id) DO UPDATE SET seen_at = now(), apart = excluded.apart,
         up_since = CASE WHEN n.seen_at < now() - make_interval(secs => $3::double precision) THEN now() ELSE n.up_since END
 ), gone AS (
-    DELETE FROM nodes n WHERE (n.id = $4::text AND $5::boolean)
+    DELETE FROM nodes n WHERE (n.id = $4::text AND $6::boolean)
        OR n.id IN (SELECT old.id FROM nodes old WHERE old.id <> $4::text AND old.seen_at < now() - interval '1 day'
                    ORDER BY old.id FOR UPDATE SKIP LOCKED)
 )
@@ -255,6 +245,7 @@ type HeartbeatParams struct {
 	Leases     []string
 	TtlSeconds float64
 	Node       string
+	Apart      bool
 	Leaving    bool
 }
 
@@ -274,6 +265,7 @@ func (q *Queries) Heartbeat(ctx context.Context, db DBTX, arg *HeartbeatParams) 
 		arg.Leases,
 		arg.TtlSeconds,
 		arg.Node,
+		arg.Apart,
 		arg.Leaving,
 	)
 	var i HeartbeatRow
@@ -288,7 +280,6 @@ WITH hit AS MATERIALIZED (
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = $4::text AND cn.campaign_id = c.id))
     WHERE said.id = $5::bigint AND c.state = 'running'
-      AND coalesce(c.control_at, '-infinity') <= coalesce($6::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 )
 UPDATE campaigns c SET paused_until = greatest(c.paused_until, now() + make_interval(secs => $1::double precision)), state_reason = $2::text
@@ -301,7 +292,6 @@ type PauseCampaignsParams struct {
 	Reach        string
 	Number       string
 	Campaign     int64
-	ToldAt       pgtype.Timestamptz
 }
 
 // What passes by itself: the campaign, or all that send its template, stays
@@ -314,7 +304,6 @@ func (q *Queries) PauseCampaigns(ctx context.Context, db DBTX, arg *PauseCampaig
 		arg.Reach,
 		arg.Number,
 		arg.Campaign,
-		arg.ToldAt,
 	)
 	if err != nil {
 		return 0, err

@@ -181,19 +181,6 @@ type CampaignCount struct {
 	N          int64
 }
 
-type CampaignFailure struct {
-	CampaignID int64
-	AcceptedAt pgtype.Timestamptz
-	Suspect    bool
-	Sent       bool
-}
-
-type CampaignHealth struct {
-	CampaignID  int64
-	SentAt      pgtype.Timestamptz
-	DeliveredAt pgtype.Timestamptz
-}
-
 type CampaignImport struct {
 	CampaignID int64
 	File       string
@@ -262,6 +249,7 @@ type Node struct {
 	ID      string
 	UpSince pgtype.Timestamptz
 	SeenAt  pgtype.Timestamptz
+	Apart   bool
 }
 
 type Notice struct {
@@ -302,7 +290,6 @@ type Number struct {
 	Burst          int32
 	TokenFile      pgtype.Text
 	Enabled        bool
-	EnabledAt      pgtype.Timestamptz
 	StopReason     pgtype.Text
 	PausedUntil    pgtype.Timestamptz
 	LearnedMps     pgtype.Float8
@@ -319,7 +306,6 @@ type NumberLease struct {
 	ExpiresAt pgtype.Timestamptz
 	Released  bool
 	ReadyAt   pgtype.Timestamptz
-	SilentAt  pgtype.Timestamptz
 }
 
 type NumberTraffic struct {
