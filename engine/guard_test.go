@@ -191,6 +191,40 @@ func TestSuspectFailuresStopTheirCampaign(t *testing.T) {
 	})
 }
 
+// What is worth another try is not, when it is said to one after the other: a
+// picture that nobody can fetch must not cost a campaign its attempts.
+func TestDoubtsInARowStopTheirCampaign(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(time.Millisecond, number(100, 0.2))
+		store.campaign(1, 0, 1000)
+		store.campaign(2, 0, 1000)
+		api := &ledger{latency: 100 * time.Millisecond}
+		each := make(map[int64]int)
+		api.answer = func(_ int, m Message) Answer {
+			k := m.Recipient / 10_000_000
+			each[k]++
+			if k == 1 || each[k]%5 != 0 { // campaign 2 has four links that fail, then a good one
+				return Answer{Action: Reschedule, Code: 131053, Suspect: true, After: 30 * time.Second, Title: "media"}
+			}
+			return accept(m)
+		}
+		r := startLane(t, store, api)
+		time.Sleep(20 * time.Second)
+		r.finish()
+		if len(store.restraints) != 1 || store.restraints[0].Campaign != 1 || store.restraints[0].Kind != HaltCampaign || store.restraints[0].Code != 131053 {
+			t.Errorf("restraints %+v, want one stop of campaign 1", store.restraints)
+		}
+		spent := 0
+		for _, row := range store.campaigns[1].rows {
+			spent += row.attempt
+		}
+		if n := store.counts(1); n[Pending] != 1000 || spent != 5 || each[1] <= 5 {
+			t.Errorf("%d calls spent %d attempts of a campaign that stops at the fifth: %v", each[1], spent, n)
+		}
+	})
+}
+
 // Calls that never leave this machine must not go round at full rate.
 func TestOurOwnProxySlowsTheLane(t *testing.T) {
 	t.Parallel()

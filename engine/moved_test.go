@@ -71,3 +71,20 @@ func TestAnotherDatabaseEndsEveryLane(t *testing.T) {
 		}
 	})
 }
+
+// Nor does a node release that was asked to end before, and whose calls were
+// still under way when another database answered.
+func TestANodeThatLeavesReleasesNothingToAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(time.Millisecond, number(40, 0.2))
+		store.campaign(1, 0, 1500)
+		stop := startNode(t, Options{Store: store, Sender: &ledger{latency: 5 * time.Second}, ID: "a"})
+		time.Sleep(11 * time.Second)
+		time.AfterFunc(time.Second, func() { store.change(func() { store.cluster = "1.2" }) })
+		stop()
+		if store.numbers[testNumber].released {
+			t.Error("a lease was released that counts as lost")
+		}
+	})
+}

@@ -138,7 +138,7 @@ func (n *Node) own(ctx context.Context, h *holding, ready time.Duration) {
 	}
 	why := context.Cause(ctx)
 	log.Info("lane ended", "err", why)
-	if !errors.Is(why, errLeaseLost) {
+	if !n.hasLost(h) {
 		if !errors.Is(why, errIdle) && !errors.Is(why, errShare) {
 			<-n.left // or others would count this node when they share its numbers out
 		}
@@ -148,6 +148,14 @@ func (n *Node) own(ctx context.Context, h *holding, ready time.Duration) {
 	delete(n.held, number)
 	n.metrics.forget(number)
 	n.mu.Unlock()
+}
+
+// hasLost reports whether a lease is another's: its lane may have been ended
+// for another reason before.
+func (n *Node) hasLost(h *holding) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return h.lost
 }
 
 func (n *Node) runLane(ctx context.Context, h *holding, m *laneMetrics) {
@@ -185,9 +193,10 @@ func (n *Node) reclaim(ctx context.Context, lease LeaseID, log *slog.Logger) boo
 }
 
 // release gives the lease back, so that the next owner need not wait for it
-// to run out. When that fails it runs out.
+// to run out. When that fails it runs out. It has more time than other calls:
+// all lanes of a node that ends release at once, over few connections.
 func (n *Node) release(lease LeaseID, log *slog.Logger) {
-	call, cancel := context.WithTimeout(context.Background(), n.opts.CallTimeout)
+	call, cancel := context.WithTimeout(context.Background(), 3*n.opts.CallTimeout)
 	defer cancel()
 	if err := n.opts.Store.Release(call, lease); err != nil {
 		log.Warn("lease not released; it runs out by itself", "err", err)

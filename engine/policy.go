@@ -149,6 +149,28 @@ func draw(id int64, attempt int) float64 {
 	return float64(x>>11) / (1 << 53)
 }
 
+// Failing is how a campaign's newest messages fare: those that were accepted,
+// and failed, after the newest one that lives was accepted.
+type Failing struct {
+	Failures int           // of them
+	Suspects int           // of those, more likely the campaign's fault than the row's
+	Span     time.Duration // between the acceptances of the first and the last
+}
+
+// A campaign stops when so many messages in a row failed after they were
+// accepted, or Policy.Suspects of them suspiciously, and no other was heard to
+// live that was accepted meanwhile, in so much time: of a crowd accepted at once
+// the failed may be heard of before the others.
+const (
+	FailedInRow = 50
+	FailedSpan  = time.Second
+)
+
+// Hopeless reports whether a campaign that fares so should stop by itself.
+func (p Policy) Hopeless(f Failing) bool {
+	return f.Span >= FailedSpan && (f.Failures >= FailedInRow || f.Suspects >= p.WithDefaults().Suspects)
+}
+
 // giveBack makes the result that undoes a claim.
 func (res *Result) giveBack(r Recipient) {
 	res.Status, res.Refund, res.KeepDue, res.Due = Pending, true, true, r.Due

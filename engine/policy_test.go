@@ -177,3 +177,23 @@ func TestPauseGrowsAndIsJittered(t *testing.T) {
 		}
 	}
 }
+
+func TestHopeless(t *testing.T) {
+	t.Parallel()
+	for f, want := range map[Failing]bool{
+		{Failures: FailedInRow, Span: FailedSpan}:                 true,
+		{Failures: FailedInRow - 1, Suspects: 4, Span: time.Hour}: false,
+		{Failures: 5, Suspects: 5, Span: FailedSpan}:              true,
+		{Failures: 1000, Suspects: 1000, Span: FailedSpan - 1}:    false, // a crowd accepted at once
+		{}: false,
+		{Failures: FailedInRow, Suspects: 1, Span: 10 * time.Second}:   true,
+		{Failures: FailedInRow - 1, Suspects: 5, Span: 2 * FailedSpan}: true,
+	} {
+		if got := (Policy{}).Hopeless(f); got != want {
+			t.Errorf("%+v: %v", f, got)
+		}
+	}
+	if !(Policy{Suspects: 2}).Hopeless(Failing{Failures: 2, Suspects: 2, Span: FailedSpan}) {
+		t.Error("a policy of two suspects is not asked")
+	}
+}

@@ -26,6 +26,10 @@ type Restraint struct {
 	Code     int           // the platform's code; 0 = none
 	Reason   string        // what happened, for an operator
 	Advice   string        // and what to do about it; "" = nothing
+	// Told is when the message was accepted of which it was said later, by a
+	// webhook, that it failed; zero: it is said now. What an operator has let go on
+	// since then is left alone.
+	Told time.Time
 }
 
 // Stops is what an answer stops beyond its own row, given that it was said of a

@@ -162,22 +162,27 @@ func TestRule3AFailedClaimIsBurned(t *testing.T) {
 	})
 }
 
-// Rule 3: also a claim that commits long after its caller gave up, and one
-// that failed just before the lane ends.
+// Rule 3: also a claim that commits long after its caller gave up, as one whose
+// packets were on a dead network for two minutes, and one that failed just
+// before the lane ends.
 func TestRule3ALateCommitIsGivenBack(t *testing.T) {
 	t.Parallel()
-	for name, stopAfter := range map[string]time.Duration{"while running": 20 * time.Second, "before release": 3100 * time.Millisecond} {
+	for name, tt := range map[string]struct{ commit, stop time.Duration }{
+		"while running":  {1500 * time.Millisecond, 20 * time.Second},
+		"when it heals":  {2 * time.Minute, 3 * time.Minute},
+		"before release": {1500 * time.Millisecond, 3100 * time.Millisecond},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := newMemory(time.Millisecond, number(100, 0.2))
-				store.campaign(1, 0, 400)
+				store.campaign(1, 0, 20_000)
 				start := time.Now()
 				store.before = func(op string, v any) error {
 					if op != "claim" || time.Since(start) < time.Second || v.(Ask).Seq%4 != 0 || time.Since(start) > 4*time.Second {
 						return nil
 					}
-					time.AfterFunc(1500*time.Millisecond, func() {
+					time.AfterFunc(tt.commit, func() {
 						store.mu.Lock()
 						defer store.mu.Unlock()
 						store.takeDue(v.(Ask))
@@ -185,7 +190,7 @@ func TestRule3ALateCommitIsGivenBack(t *testing.T) {
 					return context.DeadlineExceeded
 				}
 				r := startLane(t, store, &ledger{latency: 2 * time.Second})
-				time.Sleep(stopAfter)
+				time.Sleep(tt.stop)
 				r.finish()
 				r.conserved(t, 1)
 			})

@@ -35,6 +35,7 @@ CREATE TABLE numbers (
     burst         int NOT NULL DEFAULT 1 CHECK (burst >= 1),
     token_file    text,                                -- a path; tokens are never stored
     enabled       boolean NOT NULL DEFAULT true,
+    enabled_at    timestamptz,                         -- when an operator last said that it may send
     stop_reason   text,
     paused_until  timestamptz,
     learned_mps   double precision CHECK (learned_mps > 0), -- the pace right after the last throttle that taught one,
@@ -64,6 +65,7 @@ CREATE TABLE number_leases (
     expires_at  timestamptz,
     released    boolean NOT NULL DEFAULT false,
     ready_at    timestamptz,
+    silent_at   timestamptz,                                -- when it was first seen to have run out; no heartbeat since
     UNIQUE (number_id, lease_id)
 ) WITH (fillfactor = 50);
 
@@ -167,6 +169,26 @@ CREATE TABLE campaign_zones (
     closes_at    timestamptz NOT NULL DEFAULT 'infinity',
     PRIMARY KEY (campaign_id, zone)
 );
+
+-- Messages that failed after they were accepted, by when that was: a campaign
+-- whose messages all fail stops. Those accepted before its newest message that
+-- lives say nothing any more, and are swept.
+CREATE TABLE campaign_failures (
+    campaign_id  bigint NOT NULL,
+    accepted_at  timestamptz NOT NULL,
+    suspect      boolean NOT NULL,                          -- the campaign's fault, when it repeats
+    sent         boolean NOT NULL                           -- it had been sent on before it failed
+);
+CREATE INDEX campaign_failures_campaign ON campaign_failures (campaign_id, accepted_at);
+
+-- When the newest message of a campaign was accepted that has been sent on, and
+-- that has been delivered; behind by a quarter of a second at most, so that the
+-- writers of statuses seldom meet here.
+CREATE TABLE campaign_health (
+    campaign_id   bigint PRIMARY KEY,
+    sent_at       timestamptz NOT NULL DEFAULT '-infinity',
+    delivered_at  timestamptz NOT NULL DEFAULT '-infinity'
+) WITH (fillfactor = 50);
 
 -- One import a campaign: how far it came, and what the file was.
 CREATE TABLE campaign_imports (

@@ -48,7 +48,7 @@ func TestAPauseThatNobodyConfirms(t *testing.T) {
 			t.Errorf("after %s status shows %q", verb, look)
 		}
 	}
-	mute("-3 s") // it died; its last bytes have arrived in a second
+	mute("-3 s") // it died; the command's first look starts its quarantine
 	s.weir("campaign", "cancel", "c")
 	if view := s.status(); view.State != "canceled" || view.Counts["canceled"] != 3 {
 		t.Errorf("in the end it is %s: %v", view.State, view.Counts)

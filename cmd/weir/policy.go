@@ -92,6 +92,7 @@ func answersOf(p engine.Policy) []answerView {
 		{"refused", fmt.Sprintf("this recipient is failed, with Meta's code; %d refusals in a row that look like the campaign's fault stop the campaign", p.Suspects)},
 		{"campaign cannot be sent", "the campaign stops until you mend the template and start it again; nothing is spent"},
 		{"number cannot send", "the number (its account, its app) stops until you mend it and enable it again; nothing is spent"},
+		{"fails after acceptance", fmt.Sprintf("as the code says, by its status webhook; %d messages in a row, or %d that look like the campaign's fault, with none that went through meanwhile stop the campaign", engine.FailedInRow, p.Suspects)},
 		{"no answer", "unknown: a call was made and nobody knows what came of it; never sent again blindly"},
 		{"no call made", "the recipient goes back as if nothing had been tried"},
 		{"platform in trouble", fmt.Sprintf("after %d such answers in a row the breaker opens: nothing goes out but one probe after %v, then after twice as long each time, up to %v; nothing is spent meanwhile", b.Failures, b.Base, b.Cap)},

@@ -60,9 +60,9 @@ func TestTwentyResumesSendEachOnce(t *testing.T) {
 	platform := &tally{calls: map[int64]int{}}
 	defer runNodes(t, db, platform)()
 	silent := 0
-	for range 20 {
+	for round := range 20 {
 		<-time.After(rand.N(250 * time.Millisecond))
-		if interrupt(t, db, platform, rand.IntN(2) == 0) {
+		if interrupt(t, db, platform, round%2 == 0) {
 			silent++
 		}
 	}

@@ -37,17 +37,18 @@ func Classify(status int, header http.Header, body []byte) engine.Answer {
 }
 
 // ClassifyCode says what an error code asks for when it comes with a failed
-// status webhook. Such a message is known to have failed, so what would be
-// Reconcile on a call is Reschedule here; a retry is a new message, not before a
-// minute has passed: what failed after it was taken does not pass in a second.
+// status webhook. Such a message is known to have failed, and says nothing of how
+// its sender fares now, so what would be Reconcile or Pause on a call is
+// Reschedule here; a retry is a new message, not before a minute has passed: what
+// failed after it was taken does not pass in a second.
 func ClassifyCode(code int) engine.Answer {
 	e := lookup(code)
 	if e == nil {
 		return engine.Answer{Action: engine.Fail, Suspect: true, Code: code, Title: titleUnlisted, Advice: adviceUnlisted}
 	}
 	a := e.answer(code)
-	if a.Action == engine.Reconcile {
-		a.Action = engine.Reschedule
+	if a.Action == engine.Reconcile || a.Action == engine.Pause {
+		a.Action, a.Scope, a.Throttled = engine.Reschedule, engine.ScopeRecipient, false
 	}
 	if a.Action == engine.Reschedule {
 		a.After = max(a.After, failedWait)

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,23 +12,28 @@ import (
 	"github.com/weirhq/weir/engine"
 )
 
-// codeClasses reads the committed list of Meta's codes with their classes.
-func codeClasses(t testing.TB) map[string]string {
+// fact is what the sources say of a code, and what it must ask for.
+type fact struct{ class, asks, source string }
+
+// facts reads the committed list of Meta's codes.
+func facts(t testing.TB) map[string]fact {
 	t.Helper()
 	f, err := os.Open("testdata/codes.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	records, err := csv.NewReader(f).ReadAll()
+	r := csv.NewReader(f)
+	r.Comment = '#'
+	records, err := r.ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	classes := make(map[string]string)
+	all := make(map[string]fact)
 	for _, r := range records[1:] {
-		classes[r[0]] = r[1]
+		all[r[0]] = fact{class: r[1], asks: r[2], source: r[3]}
 	}
-	return classes
+	return all
 }
 
 func span(t testing.TB, label string) (lo, hi int) {
@@ -46,44 +52,46 @@ func span(t testing.TB, label string) (lo, hi int) {
 	return lo, hi
 }
 
-func TestEveryCodeHasAnAnswerOfItsClass(t *testing.T) {
+// Every code asks for what its class does and with the scope that the sources
+// name, and whoever is stopped by one is told what to do.
+func TestEveryCodeAsksWhatItsClassDoes(t *testing.T) {
 	t.Parallel()
-	allowed := map[string][]engine.Action{
-		"auth_stop_alert":           {engine.StopNumber},
-		"number_stop":               {engine.StopNumber},
-		"throughput_pause_number":   {engine.Pause},
-		"transient_retry":           {engine.Reschedule, engine.Pause, engine.Reconcile}, // maintenance pauses, 131000 is unknown
-		"recipient_rate_reschedule": {engine.Reschedule},
-		"recipient_permanent_fail":  {engine.Fail},
-		"campaign_pause":            {engine.StopCampaign, engine.Fail}, // Fail is suspect
-		"not_send_path":             {engine.Fail, engine.StopNumber},
+	allowed := map[string][]string{
+		"auth_stop_alert":           {"stop_number"},
+		"number_stop":               {"stop_number"},
+		"throughput_pause_number":   {"pause"},
+		"transient_retry":           {"reschedule", "pause", "reconcile"},
+		"recipient_rate_reschedule": {"reschedule"},
+		"recipient_permanent_fail":  {"fail"},
+		"campaign_pause":            {"stop_campaign", "fail"},
+		"not_send_path":             {"fail", "stop_number"},
 	}
-	classes := codeClasses(t)
-	for label, class := range classes {
+	known := facts(t)
+	for label, want := range known {
+		if action, _, _ := strings.Cut(want.asks, " "); !slices.Contains(allowed[want.class], action) || want.source == "" {
+			t.Errorf("%s: %s asks %q, from %q", label, want.class, want.asks, want.source)
+		}
 		lo, hi := span(t, label)
 		for code := lo; code <= hi; code++ {
 			e := lookup(code)
 			if e == nil {
-				t.Errorf("%d (%s) is not in the table", code, class)
+				t.Errorf("%d (%s) is not in the table", code, want.class)
 				continue
 			}
-			ok := false
-			for _, a := range allowed[class] {
-				ok = ok || e.asks.Action == a
+			if got := said(e.asks); got != want.asks {
+				t.Errorf("%d asks %q, want %q", code, got, want.asks)
 			}
-			if !ok {
-				t.Errorf("%d is %s but asks for %v", code, class, e.asks.Action)
+			if e.offPath != (want.class == "not_send_path") {
+				t.Errorf("%d is %s and offPath=%v", code, want.class, e.offPath)
 			}
-			if suspected := class == "campaign_pause" || class == "not_send_path" || code == 130497 || code == 131030; e.asks.Action == engine.Fail && e.asks.Suspect != suspected {
-				t.Errorf("%d is %s and suspect=%v", code, class, e.asks.Suspect)
-			}
-			if e.offPath != (class == "not_send_path") {
-				t.Errorf("%d is %s and offPath=%v", code, class, e.offPath)
+			stops := e.asks.Suspect || e.asks.Action == engine.StopCampaign || e.asks.Action == engine.StopNumber
+			if a := e.answer(code); stops && (a.Advice == "" || Advice(code) != a.Advice) {
+				t.Errorf("%d stops something and gives no advice", code)
 			}
 		}
 	}
 	for i := range codes { // and nothing in the table that the list does not know
-		if _, ok := classes[codes[i].label()]; !ok {
+		if _, ok := known[codes[i].label()]; !ok {
 			t.Errorf("%s is not in testdata/codes.csv", codes[i].label())
 		}
 		if codes[i].title == "" || codes[i].title != scrub(codes[i].title) {
@@ -94,19 +102,19 @@ func TestEveryCodeHasAnAnswerOfItsClass(t *testing.T) {
 
 func TestEveryClassHasAnExchange(t *testing.T) {
 	t.Parallel()
-	classes := codeClasses(t)
+	known := facts(t)
 	seen := make(map[string]bool)
 	for _, x := range exchanges(t) {
 		if m := regexp.MustCompile(`code=(\d+)`).FindStringSubmatch(x.want); m != nil {
 			code, _ := strconv.Atoi(m[1])
 			if e := lookup(code); e != nil {
-				seen[classes[e.label()]] = true
+				seen[known[e.label()].class] = true
 			}
 		}
 	}
-	for _, class := range classes {
-		if !seen[class] {
-			t.Errorf("no exchange for class %s", class)
+	for _, f := range known {
+		if !seen[f.class] {
+			t.Errorf("no exchange for class %s", f.class)
 		}
 	}
 }

@@ -196,7 +196,8 @@ type sweepWorker struct {
 }
 
 func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[sweepArgs]) error {
-	dropErr := errors.Join(w.store.DropEvents(ctx), w.store.ForgetBreakerEvents(ctx), w.store.DropNotices(ctx), w.store.DropWaits(ctx))
+	dropErr := errors.Join(w.store.DropEvents(ctx), w.store.ForgetBreakerEvents(ctx), w.store.DropNotices(ctx), w.store.DropWaits(ctx),
+		w.store.ForgetFailures(ctx))
 	placed, err := w.store.RetryUnmatched(ctx, 0)
 	if placed > 0 {
 		w.log.InfoContext(ctx, "statuses found their recipients late", "placed", placed)

@@ -102,6 +102,7 @@ func TestConfirmGates(t *testing.T) {
 	acked := func(version, lease string) string {
 		return `INSERT INTO campaign_acks SELECT campaign_id, '1002', ` + lease + `, ` + version + ` FROM campaign_acks; `
 	}
+	const ranOut = "expires_at = now() - interval '5 s', silent_at = now() - interval '5 s'"
 	const own = `(SELECT lease_id FROM number_leases WHERE number_id = '1002')`
 	for _, g := range []struct {
 		name, sql string
@@ -111,15 +112,17 @@ func TestConfirmGates(t *testing.T) {
 		{name: "its ack is of an earlier version", sql: acked("0", own)},
 		{name: "its ack is of an earlier lease", sql: acked("1", "gen_random_uuid()")},
 		{name: "its ack is of the lease, and the lease has changed hands", sql: acked("1", own) + lease("lease_id = gen_random_uuid()")},
-		{name: "it expired a moment ago", sql: lease("expires_at = now() - interval '3 s'")},
-		{name: "it expired long ago, within its predecessor's quarantine", sql: lease("expires_at = now() - interval '5 s', ready_at = now() + interval '1 s'")},
+		{name: "it was seen to have run out a moment ago", sql: lease("expires_at = now() - interval '1 h', silent_at = now() - interval '3 s'")},
+		{name: "it ran out long ago, and nobody has seen it", sql: lease("expires_at = now() - interval '1 h'")},
+		{name: "it ran out, and lives again", sql: lease("silent_at = now() - interval '5 s'")},
+		{name: "it ran out long ago, within its predecessor's quarantine", sql: lease(ranOut + ", ready_at = now() + interval '1 s'")},
 		{name: "it was released within its predecessor's quarantine", sql: lease("released = true, ready_at = now() + interval '1 s'")},
 		{name: "the lab's number has lost its ack", sql: lease("released = true") + `DELETE FROM campaign_acks`},
 		{name: "it runs", sql: lease("released = true") + `UPDATE campaigns SET state = 'running'`},
 		{name: "it is confirmed already", sql: lease("released = true") + `UPDATE campaigns SET confirmed_at = now()`},
 		{name: "acknowledged", sql: acked("1", own), confirmed: true},
 		{name: "released", sql: lease("released = true"), confirmed: true},
-		{name: "dead for long enough", sql: lease("expires_at = now() - interval '5 s'"), confirmed: true},
+		{name: "dead for long enough", sql: lease(ranOut), confirmed: true},
 		{name: "a cancel", sql: lease("released = true") + `UPDATE campaigns SET state = 'canceling'`, confirmed: true},
 	} {
 		t.Run(g.name, func(t *testing.T) {
@@ -138,6 +141,46 @@ func TestConfirmGates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A database whose clock jumps ahead calls every lease expired, for longer than
+// any quarantine. It confirms nothing by that: its first look starts the
+// quarantine, and the next heartbeat, or a new owner, ends it.
+func TestAClockThatJumpsConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	c, _ := l.pausing()
+	confirm := func(want string, watched bool) {
+		t.Helper()
+		_, _, err := l.ConfirmControls(t.Context(), labQuarantine)
+		l.must(err)
+		if got := scalar[bool](l, `SELECT silent_at IS NOT NULL FROM number_leases`); l.state(c) != want || got != watched {
+			t.Errorf("%s, watched %v; want %s, %v", l.state(c), got, want, watched)
+		}
+	}
+	const (
+		lives = `UPDATE number_leases SET expires_at = now() + interval '1 h'`
+		jump  = `UPDATE number_leases SET expires_at = now() - interval '1 h'`
+		quiet = `UPDATE number_leases SET silent_at = silent_at - interval '5 s'`
+	)
+	l.exec(lives)
+	confirm("pausing", false)
+	l.exec(jump)
+	confirm("pausing", true)
+	_, err := l.Heartbeat(t.Context(), engine.Beat{Node: "node", TTL: labTTL, Leases: []engine.LeaseID{l.lease}})
+	l.must(err)
+	l.exec(lives)
+	confirm("pausing", false)
+	l.exec(jump)
+	confirm("pausing", true)
+	l.exec(quiet)
+	l.bid(l.expired(labNumber))
+	l.exec(lives)
+	confirm("pausing", false)
+	l.exec(jump + `, ready_at = now()`)
+	confirm("pausing", true)
+	l.exec(quiet)
+	confirm("paused", true)
 }
 
 // A late acknowledgement is void: of an earlier pause, and of an earlier lease.

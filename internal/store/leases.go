@@ -66,7 +66,7 @@ func (s *Store) Acquire(ctx context.Context, bid engine.Bid) (engine.Grant, erro
 }
 
 // Heartbeat says that a node lives, or leaves, and whether it reaches the
-// platform, and renews its leases.
+// platform, and renews its leases, on a connection that nothing else uses.
 func (s *Store) Heartbeat(ctx context.Context, beat engine.Beat) (engine.Pulse, error) {
 	p := &db.HeartbeatParams{Node: beat.Node, Leaving: beat.Leaving, Apart: beat.Apart, TtlSeconds: beat.TTL.Seconds()}
 	for _, l := range beat.Leases {
@@ -75,7 +75,7 @@ func (s *Store) Heartbeat(ctx context.Context, beat engine.Beat) (engine.Pulse, 
 	}
 	var row db.HeartbeatRow
 	err := again(func() (err error) {
-		row, err = s.q.Heartbeat(ctx, s.leases, p)
+		row, err = s.q.Heartbeat(ctx, s.beats, p)
 		return err
 	})
 	if err != nil {
@@ -142,16 +142,16 @@ func (s *Store) Restrain(ctx context.Context, r engine.Restraint) error {
 		})
 		return wrap("pause number", err)
 	case engine.HaltNumber:
-		_, err := s.q.HaltNumbers(ctx, s.pool, &db.HaltNumbersParams{Number: r.Number, Reach: reach(r.Scope), Reason: reason(r)})
+		_, err := s.q.HaltNumbers(ctx, s.pool, &db.HaltNumbersParams{Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), ToldAt: instant(r.Told)})
 		return wrap("stop number", err)
 	case engine.HaltCampaign:
 		_, err := s.q.HaltCampaigns(ctx, s.pool, &db.HaltCampaignsParams{
-			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r),
+			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), ToldAt: instant(r.Told),
 		})
 		return wrap("stop campaign", err)
 	case engine.PauseCampaign:
 		_, err := s.q.PauseCampaigns(ctx, s.pool, &db.PauseCampaignsParams{
-			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), PauseSeconds: r.For.Seconds(),
+			Campaign: r.Campaign, Number: r.Number, Reach: reach(r.Scope), Reason: reason(r), PauseSeconds: r.For.Seconds(), ToldAt: instant(r.Told),
 		})
 		return wrap("pause campaign", err)
 	default:

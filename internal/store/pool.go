@@ -27,6 +27,9 @@ const (
 	// leaveEvery is how often a pool drops its idle connections at most.
 	leaveEvery = time.Second
 
+	// leaseTimeout is the longest that a statement about leases may run.
+	leaseTimeout = 2 * time.Second
+
 	// idleInTransaction ends a transaction whose process stands still: it holds
 	// locks that others wait for.
 	idleInTransaction = 5 * time.Second
@@ -46,6 +49,33 @@ type pool struct {
 // openPool makes a pool whose sessions plan every statement for its arguments
 // (a generic plan makes the claim several times slower) and are bounded in time.
 func openPool(ctx context.Context, url string, conns int, timeout time.Duration) (*pool, error) {
+	cfg, err := sessionConfig(url, conns, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return connect(ctx, cfg, &pool{}, func(p *pool) error {
+		var plans string
+		err := p.QueryRow(ctx, "SHOW plan_cache_mode", pgx.QueryExecModeSimpleProtocol).Scan(&plans)
+		if err == nil && plans != customPlans {
+			return ErrPooler
+		}
+		return err
+	})
+}
+
+// openBeats makes the pool of the one connection that heartbeats go through. It
+// leads where the leases' pool leads, which has been asked already, and connects
+// with the first heartbeat: most commands make none.
+func openBeats(ctx context.Context, url string) (*pool, error) {
+	cfg, err := sessionConfig(url, 1, leaseTimeout)
+	if err != nil {
+		return nil, err
+	}
+	return connect(ctx, cfg, &pool{}, func(*pool) error { return nil })
+}
+
+// sessionConfig is for pools whose connections are sessions of their own.
+func sessionConfig(url string, conns int, timeout time.Duration) (*pgxpool.Config, error) {
 	cfg, err := poolConfig(url, conns)
 	if err != nil {
 		return nil, err
@@ -55,14 +85,7 @@ func openPool(ctx context.Context, url string, conns int, timeout time.Duration)
 	params["statement_timeout"] = milliseconds(timeout)
 	params["idle_in_transaction_session_timeout"] = milliseconds(idleInTransaction)
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
-	return connect(ctx, cfg, &pool{}, func(p *pool) error {
-		var plans string
-		err := p.QueryRow(ctx, "SHOW plan_cache_mode", pgx.QueryExecModeSimpleProtocol).Scan(&plans)
-		if err == nil && plans != customPlans {
-			return ErrPooler
-		}
-		return err
-	})
+	return cfg, nil
 }
 
 const customPlans = "force_custom_plan"

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -79,5 +81,25 @@ func TestBeatsOfAFleetDoNotDeadlock(t *testing.T) {
 	}
 	if n := scalar[int](l, `SELECT count(*) FROM nodes`); n != 8 {
 		t.Errorf("%d nodes on record, want the 8 that live", n)
+	}
+}
+
+// Whatever else the node does with Postgres, and however long that takes, a
+// heartbeat goes through.
+func TestAHeartbeatWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	for _, p := range []*pool{l.pool, l.leases} {
+		for range p.Config().MaxConns {
+			conn, err := p.Acquire(t.Context())
+			l.must(err)
+			defer conn.Release()
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pulse, err := l.Heartbeat(ctx, engine.Beat{Node: "node", TTL: labTTL, Leases: []engine.LeaseID{l.lease}})
+	if err != nil || len(pulse.Held) != 1 {
+		t.Errorf("%+v, %v", pulse, err)
 	}
 }

@@ -56,12 +56,15 @@ func (s *Store) retryPage(ctx context.Context, rows []db.TakeUnmatchedRow) (plac
 			return 0, err
 		}
 	}
-	_, lost, err := s.apply(ctx, updates)
+	got, err := s.apply(ctx, updates)
+	if err == nil {
+		err = s.heed(ctx, updates, got)
+	}
 	if err != nil {
 		return 0, err
 	}
-	still := make(map[int]bool, len(lost))
-	for _, i := range lost {
+	still := make(map[int]bool, len(got.lost))
+	for _, i := range got.lost {
 		still[i] = true
 	}
 	var done []int64

@@ -23,58 +23,75 @@ type word struct {
 // nothing twice but the events, which are kept again. An error that wraps
 // engine.ErrRefused will come again with the same call.
 func (s *Store) ApplyStatuses(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) (engine.Applied, error) {
-	rows, lost, err := s.apply(ctx, updates)
+	got, err := s.apply(ctx, updates)
 	if err != nil {
 		return engine.Applied{}, fmt.Errorf("apply statuses: %w", refusedData(err))
 	}
-	if err := errors.Join(s.spareFailed(ctx, updates, rows), s.retryFailed(ctx, updates, rows)); err != nil {
+	if err := s.heed(ctx, updates, got); err != nil {
 		return engine.Applied{}, err
 	}
-	kept := make([]engine.StatusUpdate, len(lost))
-	for i, at := range lost {
+	kept := make([]engine.StatusUpdate, len(got.lost))
+	for i, at := range got.lost {
 		kept[i] = updates[at]
 	}
 	if err := s.keep(ctx, kept, events); err != nil {
 		return engine.Applied{}, fmt.Errorf("keep webhook events: %w", refusedData(err))
 	}
-	return engine.Applied{Matched: len(updates) - len(lost), Unmatched: len(lost)}, nil
+	return engine.Applied{Matched: len(updates) - len(got.lost), Unmatched: len(got.lost)}, nil
 }
 
-// apply returns each update's row, and the indexes of those that found none:
-// their row has id 0.
-func (s *Store) apply(ctx context.Context, updates []engine.StatusUpdate) (rows []rowClaim, lost []int, err error) {
-	rows, err = s.place(ctx, updates)
+// heed does what failed messages ask for beyond their rows. The stops come
+// first: a message that is to be sent anew is no longer its row's, and a
+// delivery that is repeated could not stop anything by it any more.
+func (s *Store) heed(ctx context.Context, updates []engine.StatusUpdate, got applied) error {
+	if err := s.stopFailing(ctx, got.fallen); err != nil {
+		return err
+	}
+	return errors.Join(s.spareFailed(ctx, updates, got.rows), s.retryFailed(ctx, updates, got.rows))
+}
+
+// applied is what became of updates.
+type applied struct {
+	rows   []rowClaim // each update's; id 0: none
+	lost   []int      // indexes of those that found none
+	fallen []fallen
+}
+
+func (s *Store) apply(ctx context.Context, updates []engine.StatusUpdate) (got applied, err error) {
+	got.rows, err = s.place(ctx, updates)
 	if err != nil {
-		return nil, nil, err
+		return applied{}, err
 	}
 	var placed []int
-	for i, row := range rows {
+	for i, row := range got.rows {
 		if row.id == 0 {
-			lost = append(lost, i)
+			got.lost = append(got.lost, i)
 		} else {
 			placed = append(placed, i)
 		}
 	}
-	for _, round := range rounds(placed, func(i int) rowClaim { return rows[i] }) {
+	for _, round := range rounds(placed, func(i int) rowClaim { return got.rows[i] }) {
 		words := make([]word, len(round))
 		for k, i := range round {
-			words[k] = word{row: rows[i], update: updates[i]}
+			words[k] = word{row: got.rows[i], update: updates[i]}
 		}
-		found, err := s.applyRound(ctx, words)
+		found, fell, err := s.applyRound(ctx, words)
 		if err != nil {
-			return nil, nil, err
+			return applied{}, err
 		}
+		got.fallen = append(got.fallen, fell...)
 		for _, i := range round {
-			if !found[rows[i].id] {
-				lost, rows[i] = append(lost, i), rowClaim{}
+			if !found[got.rows[i].id] {
+				got.lost, got.rows[i] = append(got.lost, i), rowClaim{}
 			}
 		}
 	}
-	return rows, lost, nil
+	return got, nil
 }
 
-// applyRound takes at most one word a row, and returns the rows it found.
-func (s *Store) applyRound(ctx context.Context, words []word) (map[int64]bool, error) {
+// applyRound takes at most one word a row, and returns the rows it found and
+// what has failed.
+func (s *Store) applyRound(ctx context.Context, words []word) (map[int64]bool, []fallen, error) {
 	var plain, rest []word
 	for _, w := range words {
 		if w.update.Status == engine.Failed || !w.update.FailedAt.IsZero() {
@@ -85,18 +102,18 @@ func (s *Store) applyRound(ctx context.Context, words []word) (map[int64]bool, e
 	}
 	found, err := s.applyPlain(ctx, plain)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, w := range plain {
 		if !found[w.row.id] {
 			rest = append(rest, w)
 		}
 	}
-	more, err := s.evidence(ctx, rest)
-	for id := range more {
-		found[id] = true
+	judged, err := s.evidence(ctx, rest)
+	for _, r := range judged {
+		found[r.ID] = true
 	}
-	return found, err
+	return found, fallenOf(rest, judged), err
 }
 
 func (s *Store) applyPlain(ctx context.Context, words []word) (map[int64]bool, error) {
@@ -130,26 +147,22 @@ func statusParams(words []word) *db.ApplyStatusesParams {
 }
 
 // evidence applies what needs a look at the row's other messages, at most one
-// word a row, and returns the rows that exist. The lock comes first, so that
-// the look is at what the lock protects.
-func (s *Store) evidence(ctx context.Context, words []word) (map[int64]bool, error) {
+// word a row, and returns the verdicts on the rows that exist. The lock comes
+// first, so that the look is at what the lock protects.
+func (s *Store) evidence(ctx context.Context, words []word) (judged []db.ApplyEvidenceRow, err error) {
 	if len(words) == 0 {
 		return nil, nil
 	}
 	p := evidenceParams(words)
-	found := make(map[int64]bool, len(words))
-	err := again(func() error {
+	err = again(func() error {
 		tx := &pipeline{pool: s.pool}
 		if err := s.q.LockRecipients(ctx, tx, p.Ids); err != nil {
 			return err
 		}
-		rows, err := s.q.ApplyEvidence(ctx, tx, p)
-		for _, r := range rows {
-			found[r.ID] = true
-		}
+		judged, err = s.q.ApplyEvidence(ctx, tx, p)
 		return err
 	})
-	return found, err
+	return judged, err
 }
 
 func evidenceParams(words []word) *db.ApplyEvidenceParams {
@@ -165,6 +178,7 @@ func evidenceParams(words []word) *db.ApplyEvidenceParams {
 		p.DeliveredMs = append(p.DeliveredMs, millis(w.update.DeliveredAt))
 		p.ReadMs = append(p.ReadMs, millis(w.update.ReadAt))
 		p.FailedMs = append(p.FailedMs, millis(w.update.FailedAt))
+		p.Suspects = append(p.Suspects, w.update.Asks.Suspect)
 		p.Answers = append(p.Answers, w.answer)
 	}
 	return p

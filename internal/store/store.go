@@ -30,11 +30,14 @@ type Options struct {
 	LeaseURL string
 }
 
-// Store holds two pools: one for work, and one for leases, so that a
-// heartbeat never waits behind a flood of results or statuses.
+// Store holds three pools: one for work; one for looks at leases, bids and
+// releases, which wait for no flood of results or statuses; and one connection
+// for heartbeats, which wait for nothing: a bid for a number whose owner's claim
+// is under way does, and a node that ends releases all its numbers at once.
 type Store struct {
 	pool   *pool
 	leases *pool
+	beats  *pool
 	q      *db.Queries
 }
 
@@ -44,11 +47,16 @@ type Store struct {
 // does not check the schema: migrations.Check does.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	conns, timeout := cmp.Or(opts.MaxConns, 16), cmp.Or(opts.StatementTimeout, 30*time.Second)
-	leases, err := openPool(ctx, cmp.Or(opts.LeaseURL, url), 2, 2*time.Second)
+	direct := cmp.Or(opts.LeaseURL, url)
+	leases, err := openPool(ctx, direct, 2, leaseTimeout)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{leases: leases, q: db.New()}
+	if s.beats, err = openBeats(ctx, direct); err != nil {
+		s.Close()
+		return nil, err
+	}
 	if opts.LeaseURL == "" {
 		s.pool, err = openPool(ctx, url, conns, timeout)
 	} else if s.pool, err = openPooled(ctx, url, conns, timeout); err == nil {
@@ -64,10 +72,11 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 // Pool is the main pool, for River and the schema check.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 
-// Close waits for what runs and closes both pools.
+// Close waits for what runs and closes the pools.
 func (s *Store) Close() {
-	s.leases.Close()
-	if s.pool != nil {
-		s.pool.Close()
+	for _, p := range []*pool{s.leases, s.beats, s.pool} {
+		if p != nil {
+			p.Close()
+		}
 	}
 }

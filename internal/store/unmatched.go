@@ -127,13 +127,15 @@ type lostStatus struct {
 	DeliveredAt time.Time `json:"delivered_at,omitzero"`
 	ReadAt      time.Time `json:"read_at,omitzero"`
 	FailedAt    time.Time `json:"failed_at,omitzero"`
+
+	Asks engine.Answer `json:"asks,omitzero"`
 }
 
 func newLostStatus(u engine.StatusUpdate) lostStatus {
 	return lostStatus{
 		Recipient: u.Recipient, Claim: u.Claim, Number: u.Number, Phone: u.Phone, MessageID: u.MessageID,
 		Status: u.Status.String(), At: u.At, Code: u.Code, Title: u.Title,
-		SentAt: u.SentAt, DeliveredAt: u.DeliveredAt, ReadAt: u.ReadAt, FailedAt: u.FailedAt,
+		SentAt: u.SentAt, DeliveredAt: u.DeliveredAt, ReadAt: u.ReadAt, FailedAt: u.FailedAt, Asks: u.Asks,
 	}
 }
 
@@ -142,6 +144,6 @@ func (l lostStatus) update() (engine.StatusUpdate, error) {
 	return engine.StatusUpdate{
 		Recipient: l.Recipient, Claim: l.Claim, Number: l.Number, Phone: l.Phone, MessageID: l.MessageID,
 		Status: status, At: l.At, Code: l.Code, Title: l.Title,
-		SentAt: l.SentAt, DeliveredAt: l.DeliveredAt, ReadAt: l.ReadAt, FailedAt: l.FailedAt,
+		SentAt: l.SentAt, DeliveredAt: l.DeliveredAt, ReadAt: l.ReadAt, FailedAt: l.FailedAt, Asks: l.Asks,
 	}, err
 }

@@ -31,7 +31,7 @@ INSERT INTO number_leases (number_id) VALUES (@number::text) ON CONFLICT DO NOTH
 -- and the heartbeat it has watched. A clean release never skips a quarantine
 -- that is still running.
 WITH taken AS (
-    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = @node::text, hb = 0, released = false,
+    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = @node::text, hb = 0, released = false, silent_at = NULL,
         ready_at = CASE WHEN lease_id IS NULL OR released THEN greatest(coalesce(ready_at, '-infinity'), now())
                         ELSE greatest(expires_at, now()) + make_interval(secs => @quarantine_seconds::double precision) END,
         expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
@@ -57,7 +57,7 @@ WITH mine AS (
         ON l.number_id = mine.number_id AND l.lease_id = mine.lease_id AND NOT l.released
     ORDER BY l.number_id FOR NO KEY UPDATE OF l
 ), renewed AS (
-    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => @ttl_seconds::double precision)
+    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => @ttl_seconds::double precision), silent_at = NULL
     FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
     RETURNING l.number_id, l.lease_id
 ), present AS (
@@ -115,12 +115,14 @@ FROM hit WHERE n.id = hit.id;
 -- name: HaltNumbers :execrows
 -- Until an operator acts. The first reason stands: it is what went wrong.
 -- One notice of all that were not stopped yet, about the one it was said of.
+-- What was said of a message that was accepted before an operator let a number
+-- send again is known to them.
 WITH hit AS MATERIALIZED (
     SELECT n.id, n.enabled FROM numbers o JOIN numbers n ON CASE @reach::text
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
         WHEN 'waba' THEN n.waba_id = o.waba_id
         ELSE n.id = o.id END
-    WHERE o.id = @number::text
+    WHERE o.id = @number::text AND coalesce(n.enabled_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY n.id FOR NO KEY UPDATE OF n
 ), moved AS (
     UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN @reason::text ELSE coalesce(n.stop_reason, @reason::text) END
@@ -140,13 +142,15 @@ SELECT id FROM moved;
 -- name: HaltCampaigns :execrows
 -- A pause that nobody asked for: it is confirmed as any other, and keeps its
 -- reason. Of the campaign that it was said of, or of every one that sends its
--- template (templates are an account's) from a number of the same account.
+-- template (templates are an account's) from a number of the same account. What
+-- was said of a message from before the operator's last word is known to them.
 WITH hit AS MATERIALIZED (
     SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR (@reach::text = 'template'
         AND c.template = said.template AND c.language = said.language
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = @number::text AND cn.campaign_id = c.id))
     WHERE said.id = @campaign::bigint AND c.state = 'running'
+      AND coalesce(c.control_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 ), moved AS (
     UPDATE campaigns c SET state = 'pausing', state_reason = @reason::text, control_version = c.control_version + 1,
@@ -168,6 +172,7 @@ WITH hit AS MATERIALIZED (
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = @number::text AND cn.campaign_id = c.id))
     WHERE said.id = @campaign::bigint AND c.state = 'running'
+      AND coalesce(c.control_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 )
 UPDATE campaigns c SET paused_until = greatest(c.paused_until, now() + make_interval(secs => @pause_seconds::double precision)), state_reason = @reason::text

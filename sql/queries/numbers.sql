@@ -45,7 +45,7 @@ WHERE id = @id::text;
 -- An operator says that what stopped the number is mended. A running throttle
 -- pause is Meta's word and stays. Whoever was told of the stop is told of its end.
 WITH moved AS (
-    UPDATE numbers SET enabled = true, stop_reason = NULL WHERE id = @id::text RETURNING id
+    UPDATE numbers SET enabled = true, enabled_at = now(), stop_reason = NULL WHERE id = @id::text RETURNING id
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT 'number.enabled', 'number:' || moved.id, jsonb_build_object('numbers', jsonb_build_array(moved.id)) FROM moved

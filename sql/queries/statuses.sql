@@ -32,6 +32,15 @@ WITH news AS (
     SELECT m.number_id, max(m.accepted_at) FROM moved m LEFT JOIN number_traffic t ON t.number_id = m.number_id
     WHERE m.number_id IS NOT NULL AND m.accepted_at > coalesce(t.heard_at, '-infinity') GROUP BY m.number_id ORDER BY m.number_id
     ON CONFLICT (number_id) DO UPDATE SET heard_at = greatest(number_traffic.heard_at, excluded.heard_at)
+), lives AS (   -- what was accepted up to then and failed is one row's trouble
+    INSERT INTO campaign_health AS h (campaign_id, sent_at, delivered_at)
+    SELECT campaign_id, max(at), coalesce(max(at) FILTER (WHERE status >= 'delivered'), '-infinity')
+    FROM (SELECT m.campaign_id, m.status, coalesce(m.accepted_at, now()) AS at FROM moved m WHERE m.status IN ('sent', 'delivered', 'read')) m
+    GROUP BY campaign_id
+    HAVING NOT EXISTS (SELECT FROM campaign_health k WHERE k.campaign_id = m.campaign_id
+        AND k.sent_at >= max(at) - interval '250 ms' AND k.delivered_at >= coalesce(max(at) FILTER (WHERE status >= 'delivered'), '-infinity') - interval '250 ms')
+    ORDER BY campaign_id
+    ON CONFLICT (campaign_id) DO UPDATE SET sent_at = greatest(h.sent_at, excluded.sent_at), delivered_at = greatest(h.delivered_at, excluded.delivered_at)
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT campaign_id, s, sum(d) FROM (
@@ -54,12 +63,14 @@ SELECT FROM recipients r WHERE r.id = ANY (@ids::bigint[]) ORDER BY r.id FOR NO 
 --   move    about the row's message, or its first word: rank decides
 --   other   a living word about another message: it replaces failed, else rank decides
 -- A message that was delivered lives, whatever is said of it later. answer: the
--- API's own acceptance, not a webhook.
+-- API's own acceptance, not a webhook. failed: the row shows failed because of
+-- this message, now or since before.
 WITH news AS (
     SELECT unnest(@ids::bigint[]) AS id, unnest(@claims::int[]) AS claim, unnest(@statuses::text[])::recipient_status AS status,
         unnest(@message_ids::text[]) AS message_id, unnest(@codes::int[]) AS code, unnest(@titles::text[]) AS title,
         unnest(@sent_ms::bigint[]) AS sent_ms, unnest(@delivered_ms::bigint[]) AS delivered_ms,
-        unnest(@read_ms::bigint[]) AS read_ms, unnest(@failed_ms::bigint[]) AS failed_ms, unnest(@answers::boolean[]) AS answer
+        unnest(@read_ms::bigint[]) AS read_ms, unnest(@failed_ms::bigint[]) AS failed_ms,
+        unnest(@suspects::boolean[]) AS suspect, unnest(@answers::boolean[]) AS answer
 ), seen AS MATERIALIZED (
     SELECT n.*, r.campaign_id, r.number_id, r.accepted_at, r.status AS was, r.claim AS row_claim, r.message_id AS shown,
         r.message_id IS NOT DISTINCT FROM n.message_id AS same, coalesce(own.failed, false) AS noted,
@@ -91,7 +102,7 @@ WITH news AS (
         failed_at = CASE WHEN j.verdict = 'move' THEN least(r.failed_at, to_timestamp(nullif(j.failed_ms, 0) / 1000.0)) ELSE r.failed_at END
     FROM judged j
     WHERE r.id = j.id AND j.verdict IN ('move', 'other', 'yield')
-    RETURNING r.id, r.campaign_id, r.status, j.was
+    RETURNING r.id, r.campaign_id, r.status, r.accepted_at, j.was
 ), noted AS (   -- every failure keeps its code and title; every other message is a duplicate, kept and counted
     INSERT INTO attempts (recipient_id, claim, number_id, code, title, message_id, failed)
     SELECT id, claim, number_id, nullif(code, 0), nullif(title, ''), nullif(message_id, ''), fails FROM judged
@@ -100,6 +111,10 @@ WITH news AS (
         code = coalesce(excluded.code, attempts.code), title = coalesce(excluded.title, attempts.title),
         message_id = coalesce(excluded.message_id, attempts.message_id),
         failed = excluded.failed
+), fallen AS (   -- once a message: only what moves its row to failed
+    INSERT INTO campaign_failures (campaign_id, accepted_at, suspect, sent)
+    SELECT campaign_id, coalesce(accepted_at, now()), suspect, was = 'sent' OR sent_ms <> 0 FROM judged
+    WHERE verdict = 'move' AND status = 'failed' AND was < 'failed'
 ), known AS (
     DELETE FROM unknowns u USING moved WHERE u.recipient_id = moved.id AND moved.was = 'unknown' AND moved.status <> 'unknown'
 ), heard AS (
@@ -107,13 +122,25 @@ WITH news AS (
     SELECT number_id, max(accepted_at) FROM judged
     WHERE same AND status >= 'sent' AND number_id IS NOT NULL AND accepted_at IS NOT NULL GROUP BY number_id ORDER BY number_id
     ON CONFLICT (number_id) DO UPDATE SET heard_at = greatest(number_traffic.heard_at, excluded.heard_at)
+), lives AS (   -- what was accepted up to then and failed is one row's trouble
+    INSERT INTO campaign_health AS h (campaign_id, sent_at, delivered_at)
+    SELECT campaign_id, max(at), coalesce(max(at) FILTER (WHERE status >= 'delivered'), '-infinity')
+    FROM (SELECT m.campaign_id, m.status, coalesce(m.accepted_at, now()) AS at FROM moved m WHERE m.status IN ('sent', 'delivered', 'read')) m
+    GROUP BY campaign_id
+    HAVING NOT EXISTS (SELECT FROM campaign_health k WHERE k.campaign_id = m.campaign_id
+        AND k.sent_at >= max(at) - interval '250 ms' AND k.delivered_at >= coalesce(max(at) FILTER (WHERE status >= 'delivered'), '-infinity') - interval '250 ms')
+    ORDER BY campaign_id
+    ON CONFLICT (campaign_id) DO UPDATE SET sent_at = greatest(h.sent_at, excluded.sent_at), delivered_at = greatest(h.delivered_at, excluded.delivered_at)
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT campaign_id, s, sum(d) FROM (
         SELECT campaign_id, was AS s, -1 AS d FROM moved UNION ALL SELECT campaign_id, status, 1 FROM moved) delta
     GROUP BY campaign_id, s HAVING sum(d) <> 0
 )
-SELECT id::bigint AS id, claim::int AS claim, verdict::text AS verdict FROM judged;
+SELECT id::bigint AS id, claim::int AS claim, verdict::text AS verdict, campaign_id::bigint AS campaign_id,
+    coalesce(number_id, '')::text AS number_id, coalesce(accepted_at, now())::timestamptz AS accepted_at,
+    (verdict = 'move' AND status = 'failed' AND was <= 'failed')::boolean AS failed
+FROM judged;
 
 -- name: FindMessages :many
 -- Statuses without a callback id of ours, found by phone and message id; ids

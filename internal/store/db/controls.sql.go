@@ -67,13 +67,18 @@ const confirmControls = `-- name: ConfirmControls :many
 WITH asked AS MATERIALIZED (
     SELECT c.id, c.state, c.control_version FROM campaigns c WHERE c.state IN ('pausing', 'canceling') AND c.confirmed_at IS NULL
 ), awaited AS MATERIALIZED (
-    SELECT asked.id, asked.state, l.number_id, l.holder FROM asked
+    SELECT asked.id, asked.state, l.number_id, l.holder, l.expires_at <= now() AND l.silent_at IS NULL AS unwatched FROM asked
     JOIN campaign_numbers cn ON cn.campaign_id = asked.id
     JOIN number_leases l ON l.number_id = cn.number_id AND l.lease_id IS NOT NULL
     WHERE NOT EXISTS (SELECT FROM campaign_acks a WHERE a.campaign_id = asked.id AND a.number_id = l.number_id
             AND a.lease_id = l.lease_id AND a.control_version = asked.control_version)
       AND (coalesce(l.ready_at, 'infinity') > now() OR (NOT l.released
-            AND coalesce(l.expires_at, 'infinity') + make_interval(secs => $1::double precision) > now()))
+            AND (l.expires_at > now() OR coalesce(l.silent_at, 'infinity') + make_interval(secs => $1::double precision) > now())))
+), watched AS (
+    UPDATE number_leases l SET silent_at = now() FROM (
+        SELECT s.number_id FROM number_leases s WHERE s.number_id IN (SELECT w.number_id FROM awaited w WHERE w.unwatched)
+            AND s.expires_at <= now() AND s.silent_at IS NULL ORDER BY s.number_id FOR NO KEY UPDATE SKIP LOCKED) run_out
+    WHERE l.number_id = run_out.number_id
 ), quiet AS MATERIALIZED (
     SELECT c.id FROM asked JOIN campaigns c ON c.id = asked.id AND c.state = asked.state AND c.control_version = asked.control_version
     WHERE c.confirmed_at IS NULL AND NOT EXISTS (SELECT FROM awaited w WHERE w.id = asked.id)
@@ -103,15 +108,18 @@ type ConfirmControlsRow struct {
 
 // Confirms every order that nobody is awaited for, and says who is awaited for
 // the others. A number is awaited unless its lease of today has acknowledged
-// this version, or it can no longer send: never leased; released, or expired for
-// longer than the quarantine, and its own predecessor's quarantine over too. A
-// lease granted after the order is awaited as well: its predecessor may be
-// sending until ready_at.
+// this version, or it can no longer send: never leased; released, or seen to have
+// run out longer than the quarantine ago, and its own predecessor's quarantine
+// over too. A lease granted after the order is awaited as well: its predecessor
+// may be sending until ready_at.
 //
 //	asked    the version as of this snapshot, by which the acks are judged
 //	quiet    the same version under the lock, or the order has changed meanwhile
 //	         and what was seen says nothing about the new one. A database that
 //	         nobody vouches for may have forgotten a resume: it confirms nothing
+//	watched  starts the quarantine of a lease that has run out, and its owner's
+//	         next heartbeat ends it: one look would take a database whose clock
+//	         jumps ahead for a dead owner. Whoever holds the row is not silent
 func (q *Queries) ConfirmControls(ctx context.Context, db DBTX, quarantineSeconds float64) ([]ConfirmControlsRow, error) {
 	rows, err := db.Query(ctx, confirmControls, quarantineSeconds)
 	if err != nil {

@@ -7,11 +7,13 @@ package db
 
 import (
 	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const acquireLease = `-- name: AcquireLease :one
 WITH taken AS (
-    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = $1::text, hb = 0, released = false,
+    UPDATE number_leases SET lease_id = gen_random_uuid(), holder = $1::text, hb = 0, released = false, silent_at = NULL,
         ready_at = CASE WHEN lease_id IS NULL OR released THEN greatest(coalesce(ready_at, '-infinity'), now())
                         ELSE greatest(expires_at, now()) + make_interval(secs => $2::double precision) END,
         expires_at = now() + make_interval(secs => $3::double precision)
@@ -139,6 +141,7 @@ WITH hit AS MATERIALIZED (
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = $3::text AND cn.campaign_id = c.id))
     WHERE said.id = $4::bigint AND c.state = 'running'
+      AND coalesce(c.control_at, '-infinity') <= coalesce($5::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 ), moved AS (
     UPDATE campaigns c SET state = 'pausing', state_reason = $1::text, control_version = c.control_version + 1,
@@ -156,17 +159,20 @@ type HaltCampaignsParams struct {
 	Reach    string
 	Number   string
 	Campaign int64
+	ToldAt   pgtype.Timestamptz
 }
 
 // A pause that nobody asked for: it is confirmed as any other, and keeps its
 // reason. Of the campaign that it was said of, or of every one that sends its
-// template (templates are an account's) from a number of the same account.
+// template (templates are an account's) from a number of the same account. What
+// was said of a message from before the operator's last word is known to them.
 func (q *Queries) HaltCampaigns(ctx context.Context, db DBTX, arg *HaltCampaignsParams) (int64, error) {
 	result, err := db.Exec(ctx, haltCampaigns,
 		arg.Reason,
 		arg.Reach,
 		arg.Number,
 		arg.Campaign,
+		arg.ToldAt,
 	)
 	if err != nil {
 		return 0, err
@@ -180,10 +186,10 @@ WITH hit AS MATERIALIZED (
         WHEN 'app' THEN n.token_file IS NOT DISTINCT FROM o.token_file
         WHEN 'waba' THEN n.waba_id = o.waba_id
         ELSE n.id = o.id END
-    WHERE o.id = $2::text
+    WHERE o.id = $2::text AND coalesce(n.enabled_at, '-infinity') <= coalesce($3::timestamptz, 'infinity')
     ORDER BY n.id FOR NO KEY UPDATE OF n
 ), moved AS (
-    UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $3::text ELSE coalesce(n.stop_reason, $3::text) END
+    UPDATE numbers n SET enabled = false, stop_reason = CASE WHEN n.enabled THEN $4::text ELSE coalesce(n.stop_reason, $4::text) END
     FROM hit WHERE n.id = hit.id RETURNING n.id, hit.enabled AS was
 ), sending AS (
     SELECT DISTINCT c.name FROM moved JOIN campaign_numbers cn ON cn.number_id = moved.id JOIN campaigns c ON c.id = cn.campaign_id
@@ -191,7 +197,7 @@ WITH hit AS MATERIALIZED (
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT 'number.stopped', 'number:' || (array_agg(id ORDER BY id <> $2::text, id))[1], jsonb_build_object(
-        'numbers', jsonb_agg(id ORDER BY id <> $2::text, id), 'reason', $3::text,
+        'numbers', jsonb_agg(id ORDER BY id <> $2::text, id), 'reason', $4::text,
         'campaigns', (SELECT coalesce(jsonb_agg(name ORDER BY name), '[]') FROM sending))
     FROM moved WHERE was HAVING count(*) > 0
 )
@@ -201,13 +207,21 @@ SELECT id FROM moved
 type HaltNumbersParams struct {
 	Reach  string
 	Number string
+	ToldAt pgtype.Timestamptz
 	Reason string
 }
 
 // Until an operator acts. The first reason stands: it is what went wrong.
 // One notice of all that were not stopped yet, about the one it was said of.
+// What was said of a message that was accepted before an operator let a number
+// send again is known to them.
 func (q *Queries) HaltNumbers(ctx context.Context, db DBTX, arg *HaltNumbersParams) (int64, error) {
-	result, err := db.Exec(ctx, haltNumbers, arg.Reach, arg.Number, arg.Reason)
+	result, err := db.Exec(ctx, haltNumbers,
+		arg.Reach,
+		arg.Number,
+		arg.ToldAt,
+		arg.Reason,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -222,7 +236,7 @@ WITH mine AS (
         ON l.number_id = mine.number_id AND l.lease_id = mine.lease_id AND NOT l.released
     ORDER BY l.number_id FOR NO KEY UPDATE OF l
 ), renewed AS (
-    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => $3::double precision)
+    UPDATE number_leases l SET hb = l.hb + 1, expires_at = now() + make_interval(secs => $3::double precision), silent_at = NULL
     FROM held WHERE l.number_id = held.number_id AND l.lease_id = held.lease_id
     RETURNING l.number_id, l.lease_id
 ), present AS (
@@ -280,6 +294,7 @@ WITH hit AS MATERIALIZED (
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
             WHERE o.id = $4::text AND cn.campaign_id = c.id))
     WHERE said.id = $5::bigint AND c.state = 'running'
+      AND coalesce(c.control_at, '-infinity') <= coalesce($6::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
 )
 UPDATE campaigns c SET paused_until = greatest(c.paused_until, now() + make_interval(secs => $1::double precision)), state_reason = $2::text
@@ -292,6 +307,7 @@ type PauseCampaignsParams struct {
 	Reach        string
 	Number       string
 	Campaign     int64
+	ToldAt       pgtype.Timestamptz
 }
 
 // What passes by itself: the campaign, or all that send its template, stays
@@ -304,6 +320,7 @@ func (q *Queries) PauseCampaigns(ctx context.Context, db DBTX, arg *PauseCampaig
 		arg.Reach,
 		arg.Number,
 		arg.Campaign,
+		arg.ToldAt,
 	)
 	if err != nil {
 		return 0, err

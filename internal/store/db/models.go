@@ -181,6 +181,19 @@ type CampaignCount struct {
 	N          int64
 }
 
+type CampaignFailure struct {
+	CampaignID int64
+	AcceptedAt pgtype.Timestamptz
+	Suspect    bool
+	Sent       bool
+}
+
+type CampaignHealth struct {
+	CampaignID  int64
+	SentAt      pgtype.Timestamptz
+	DeliveredAt pgtype.Timestamptz
+}
+
 type CampaignImport struct {
 	CampaignID int64
 	File       string
@@ -290,6 +303,7 @@ type Number struct {
 	Burst          int32
 	TokenFile      pgtype.Text
 	Enabled        bool
+	EnabledAt      pgtype.Timestamptz
 	StopReason     pgtype.Text
 	PausedUntil    pgtype.Timestamptz
 	LearnedMps     pgtype.Float8
@@ -306,6 +320,7 @@ type NumberLease struct {
 	ExpiresAt pgtype.Timestamptz
 	Released  bool
 	ReadyAt   pgtype.Timestamptz
+	SilentAt  pgtype.Timestamptz
 }
 
 type NumberTraffic struct {

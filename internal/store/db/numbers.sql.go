@@ -60,7 +60,7 @@ func (q *Queries) AddNumber(ctx context.Context, db DBTX, arg *AddNumberParams) 
 
 const enableNumber = `-- name: EnableNumber :execrows
 WITH moved AS (
-    UPDATE numbers SET enabled = true, stop_reason = NULL WHERE id = $1::text RETURNING id
+    UPDATE numbers SET enabled = true, enabled_at = now(), stop_reason = NULL WHERE id = $1::text RETURNING id
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT 'number.enabled', 'number:' || moved.id, jsonb_build_object('numbers', jsonb_build_array(moved.id)) FROM moved

@@ -7,6 +7,8 @@ package db
 
 import (
 	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const applyEvidence = `-- name: ApplyEvidence :many
@@ -14,15 +16,16 @@ WITH news AS (
     SELECT unnest($1::bigint[]) AS id, unnest($2::int[]) AS claim, unnest($3::text[])::recipient_status AS status,
         unnest($4::text[]) AS message_id, unnest($5::int[]) AS code, unnest($6::text[]) AS title,
         unnest($7::bigint[]) AS sent_ms, unnest($8::bigint[]) AS delivered_ms,
-        unnest($9::bigint[]) AS read_ms, unnest($10::bigint[]) AS failed_ms, unnest($11::boolean[]) AS answer
+        unnest($9::bigint[]) AS read_ms, unnest($10::bigint[]) AS failed_ms,
+        unnest($11::boolean[]) AS suspect, unnest($12::boolean[]) AS answer
 ), seen AS MATERIALIZED (
-    SELECT n.id, n.claim, n.status, n.message_id, n.code, n.title, n.sent_ms, n.delivered_ms, n.read_ms, n.failed_ms, n.answer, r.campaign_id, r.number_id, r.accepted_at, r.status AS was, r.claim AS row_claim, r.message_id AS shown,
+    SELECT n.id, n.claim, n.status, n.message_id, n.code, n.title, n.sent_ms, n.delivered_ms, n.read_ms, n.failed_ms, n.suspect, n.answer, r.campaign_id, r.number_id, r.accepted_at, r.status AS was, r.claim AS row_claim, r.message_id AS shown,
         r.message_id IS NOT DISTINCT FROM n.message_id AS same, coalesce(own.failed, false) AS noted,
         (SELECT a.message_id FROM attempts a WHERE a.recipient_id = n.id AND a.claim <> n.claim
             AND a.message_id IS NOT NULL AND NOT a.failed ORDER BY a.claim LIMIT 1) AS living
     FROM news n JOIN recipients r ON r.id = n.id LEFT JOIN attempts own ON own.recipient_id = n.id AND own.claim = n.claim
 ), judged AS MATERIALIZED (
-    SELECT id, claim, status, message_id, code, title, sent_ms, delivered_ms, read_ms, failed_ms, answer, campaign_id, number_id, accepted_at, was, row_claim, shown, same, noted, living, status = 'failed' AND NOT (same AND was >= 'delivered') AS fails, CASE
+    SELECT id, claim, status, message_id, code, title, sent_ms, delivered_ms, read_ms, failed_ms, suspect, answer, campaign_id, number_id, accepted_at, was, row_claim, shown, same, noted, living, status = 'failed' AND NOT (same AND was >= 'delivered') AS fails, CASE
         WHEN status <> 'failed' AND noted AND NOT same AND status < 'delivered' THEN 'ignore'
         WHEN status = 'failed' AND NOT same AND (claim < row_claim OR shown IS NOT NULL) THEN 'note'
         WHEN status = 'failed' AND living IS NOT NULL AND was < 'delivered' THEN 'yield'
@@ -46,7 +49,7 @@ WITH news AS (
         failed_at = CASE WHEN j.verdict = 'move' THEN least(r.failed_at, to_timestamp(nullif(j.failed_ms, 0) / 1000.0)) ELSE r.failed_at END
     FROM judged j
     WHERE r.id = j.id AND j.verdict IN ('move', 'other', 'yield')
-    RETURNING r.id, r.campaign_id, r.status, j.was
+    RETURNING r.id, r.campaign_id, r.status, r.accepted_at, j.was
 ), noted AS (   -- every failure keeps its code and title; every other message is a duplicate, kept and counted
     INSERT INTO attempts (recipient_id, claim, number_id, code, title, message_id, failed)
     SELECT id, claim, number_id, nullif(code, 0), nullif(title, ''), nullif(message_id, ''), fails FROM judged
@@ -55,6 +58,10 @@ WITH news AS (
         code = coalesce(excluded.code, attempts.code), title = coalesce(excluded.title, attempts.title),
         message_id = coalesce(excluded.message_id, attempts.message_id),
         failed = excluded.failed
+), fallen AS (   -- once a message: only what moves its row to failed
+    INSERT INTO campaign_failures (campaign_id, accepted_at, suspect, sent)
+    SELECT campaign_id, coalesce(accepted_at, now()), suspect, was = 'sent' OR sent_ms <> 0 FROM judged
+    WHERE verdict = 'move' AND status = 'failed' AND was < 'failed'
 ), known AS (
     DELETE FROM unknowns u USING moved WHERE u.recipient_id = moved.id AND moved.was = 'unknown' AND moved.status <> 'unknown'
 ), heard AS (
@@ -62,13 +69,25 @@ WITH news AS (
     SELECT number_id, max(accepted_at) FROM judged
     WHERE same AND status >= 'sent' AND number_id IS NOT NULL AND accepted_at IS NOT NULL GROUP BY number_id ORDER BY number_id
     ON CONFLICT (number_id) DO UPDATE SET heard_at = greatest(number_traffic.heard_at, excluded.heard_at)
+), lives AS (   -- what was accepted up to then and failed is one row's trouble
+    INSERT INTO campaign_health AS h (campaign_id, sent_at, delivered_at)
+    SELECT campaign_id, max(at), coalesce(max(at) FILTER (WHERE status >= 'delivered'), '-infinity')
+    FROM (SELECT m.campaign_id, m.status, coalesce(m.accepted_at, now()) AS at FROM moved m WHERE m.status IN ('sent', 'delivered', 'read')) m
+    GROUP BY campaign_id
+    HAVING NOT EXISTS (SELECT FROM campaign_health k WHERE k.campaign_id = m.campaign_id
+        AND k.sent_at >= max(at) - interval '250 ms' AND k.delivered_at >= coalesce(max(at) FILTER (WHERE status >= 'delivered'), '-infinity') - interval '250 ms')
+    ORDER BY campaign_id
+    ON CONFLICT (campaign_id) DO UPDATE SET sent_at = greatest(h.sent_at, excluded.sent_at), delivered_at = greatest(h.delivered_at, excluded.delivered_at)
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT campaign_id, s, sum(d) FROM (
         SELECT campaign_id, was AS s, -1 AS d FROM moved UNION ALL SELECT campaign_id, status, 1 FROM moved) delta
     GROUP BY campaign_id, s HAVING sum(d) <> 0
 )
-SELECT id::bigint AS id, claim::int AS claim, verdict::text AS verdict FROM judged
+SELECT id::bigint AS id, claim::int AS claim, verdict::text AS verdict, campaign_id::bigint AS campaign_id,
+    coalesce(number_id, '')::text AS number_id, coalesce(accepted_at, now())::timestamptz AS accepted_at,
+    (verdict = 'move' AND status = 'failed' AND was <= 'failed')::boolean AS failed
+FROM judged
 `
 
 type ApplyEvidenceParams struct {
@@ -82,13 +101,18 @@ type ApplyEvidenceParams struct {
 	DeliveredMs []int64
 	ReadMs      []int64
 	FailedMs    []int64
+	Suspects    []bool
 	Answers     []bool
 }
 
 type ApplyEvidenceRow struct {
-	ID      int64
-	Claim   int32
-	Verdict string
+	ID         int64
+	Claim      int32
+	Verdict    string
+	CampaignID int64
+	NumberID   string
+	AcceptedAt pgtype.Timestamptz
+	Failed     bool
 }
 
 // Everything else that proves something about a message, one row per recipient,
@@ -101,7 +125,8 @@ type ApplyEvidenceRow struct {
 //	other   a living word about another message: it replaces failed, else rank decides
 //
 // A message that was delivered lives, whatever is said of it later. answer: the
-// API's own acceptance, not a webhook.
+// API's own acceptance, not a webhook. failed: the row shows failed because of
+// this message, now or since before.
 func (q *Queries) ApplyEvidence(ctx context.Context, db DBTX, arg *ApplyEvidenceParams) ([]ApplyEvidenceRow, error) {
 	rows, err := db.Query(ctx, applyEvidence,
 		arg.Ids,
@@ -114,6 +139,7 @@ func (q *Queries) ApplyEvidence(ctx context.Context, db DBTX, arg *ApplyEvidence
 		arg.DeliveredMs,
 		arg.ReadMs,
 		arg.FailedMs,
+		arg.Suspects,
 		arg.Answers,
 	)
 	if err != nil {
@@ -123,7 +149,15 @@ func (q *Queries) ApplyEvidence(ctx context.Context, db DBTX, arg *ApplyEvidence
 	var items []ApplyEvidenceRow
 	for rows.Next() {
 		var i ApplyEvidenceRow
-		if err := rows.Scan(&i.ID, &i.Claim, &i.Verdict); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Claim,
+			&i.Verdict,
+			&i.CampaignID,
+			&i.NumberID,
+			&i.AcceptedAt,
+			&i.Failed,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -162,6 +196,15 @@ WITH news AS (
     SELECT m.number_id, max(m.accepted_at) FROM moved m LEFT JOIN number_traffic t ON t.number_id = m.number_id
     WHERE m.number_id IS NOT NULL AND m.accepted_at > coalesce(t.heard_at, '-infinity') GROUP BY m.number_id ORDER BY m.number_id
     ON CONFLICT (number_id) DO UPDATE SET heard_at = greatest(number_traffic.heard_at, excluded.heard_at)
+), lives AS (   -- what was accepted up to then and failed is one row's trouble
+    INSERT INTO campaign_health AS h (campaign_id, sent_at, delivered_at)
+    SELECT campaign_id, max(at), coalesce(max(at) FILTER (WHERE status >= 'delivered'), '-infinity')
+    FROM (SELECT m.campaign_id, m.status, coalesce(m.accepted_at, now()) AS at FROM moved m WHERE m.status IN ('sent', 'delivered', 'read')) m
+    GROUP BY campaign_id
+    HAVING NOT EXISTS (SELECT FROM campaign_health k WHERE k.campaign_id = m.campaign_id
+        AND k.sent_at >= max(at) - interval '250 ms' AND k.delivered_at >= coalesce(max(at) FILTER (WHERE status >= 'delivered'), '-infinity') - interval '250 ms')
+    ORDER BY campaign_id
+    ON CONFLICT (campaign_id) DO UPDATE SET sent_at = greatest(h.sent_at, excluded.sent_at), delivered_at = greatest(h.delivered_at, excluded.delivered_at)
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
     SELECT campaign_id, s, sum(d) FROM (
