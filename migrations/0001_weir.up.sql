@@ -307,8 +307,8 @@ CREATE TABLE audit (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at       timestamptz NOT NULL DEFAULT now(),
     who      text NOT NULL,
-    what     text NOT NULL,                                 -- replay_forced, unknowns_closed
-    subject  text NOT NULL,                                 -- campaign:ID
+    what     text NOT NULL,                                 -- replay_forced, unknowns_closed, breaker_forced, database_confirmed
+    subject  text NOT NULL,                                 -- campaign:ID, number:ID, host, database
     body     jsonb NOT NULL DEFAULT '{}'
 );
 
@@ -377,6 +377,7 @@ CREATE TABLE breaker_events (
     PRIMARY KEY (scope, epoch, seq)
 );
 CREATE INDEX breaker_events_untold ON breaker_events (at) WHERE NOT told;
+CREATE INDEX breaker_events_at ON breaker_events (scope, at);
 
 -- No statement, and no hand, can move a breaker without its event: a new state,
 -- a new permit and a new force are moves. It runs under the row's lock, so seq

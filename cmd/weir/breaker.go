@@ -123,7 +123,7 @@ func (c breakerCloseCmd) Run(ctx context.Context, s *session) error {
 
 func (f force) hold(ctx context.Context, s *session, to engine.BreakerState) error {
 	return s.with(ctx, func(db *database) error {
-		if err := db.ForceBreaker(ctx, store.Force{Scope: f.Scope, State: to, For: f.For, Note: f.Reason}); err != nil {
+		if err := db.ForceBreaker(ctx, store.Force{Scope: f.Scope, State: to, For: f.For, Note: f.Reason, Who: who()}); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(s.std.err, "breaker %s is held %s for %v; nodes take that up within a second\n", f.Scope, to, f.For)

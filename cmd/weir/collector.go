@@ -64,9 +64,5 @@ func (c *recipientCollector) Collect(ch chan<- prometheus.Metric) {
 		c.log.WarnContext(ctx, "the database's identity was not read for a scrape", "err", err)
 		return
 	}
-	value := 0.0
-	if confirmed {
-		value = 1
-	}
-	ch <- prometheus.MustNewConstMetric(c.confirmed, prometheus.GaugeValue, value)
+	ch <- prometheus.MustNewConstMetric(c.confirmed, prometheus.GaugeValue, oneIf(confirmed))
 }

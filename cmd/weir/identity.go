@@ -68,7 +68,7 @@ func (c databaseConfirmCmd) Run(ctx context.Context, s *session) error {
 		if !c.Yes && isTerminal(s.std.in) && !agreed(s.std) {
 			return errors.New("nothing was confirmed")
 		}
-		if err := db.Confirm(ctx, identity.Cluster); err != nil {
+		if err := db.Confirm(ctx, identity.Cluster, who()); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(s.std.err, "confirmed: %s recipients of %s campaigns are sent to as before\n", group(identity.Waiting), group(identity.Campaigns))

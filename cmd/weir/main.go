@@ -59,6 +59,7 @@ type cli struct {
 	Explain  explainCmd  `cmd:"" help:"Show everything on record about one person, over all campaigns."`
 	Notify   notifyCmd   `cmd:"" help:"Try the endpoints that are told when something happens."`
 	Breaker  breakerCmd  `cmd:"" help:"What stops the fleet when the platform is in trouble."`
+	Audit    auditCmd    `cmd:"" help:"What operators did against the usual rules, and who it was."`
 	Sim      simCmd      `cmd:"" help:"Run a simulated Cloud API to rehearse on."`
 	Bench    benchCmd    `cmd:"" help:"Measure what this Postgres and this machine sustain."`
 	Demo     demoCmd     `cmd:"" help:"Send a campaign on this machine, end to end, and prove it."`

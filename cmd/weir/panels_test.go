@@ -25,6 +25,7 @@ func TestPanels(t *testing.T) {
 	if _, err := s.platform.Misbehave(sim.Behavior{Kind: sim.Fault, Code: 131026, Probability: 0.1}); err != nil {
 		t.Fatal(err)
 	}
+	s.env = append(s.env, "WEIR_SLACK_URL="+s.platform.URL, "WEIR_NOTIFY_PRIVATE=true") // an endpoint, which takes nothing
 	s.weir("number", "add", scriptNumber, "--waba", "waba", "--limit", "40", "--no-verify")
 	s.campaign(6000)
 	s.serve()

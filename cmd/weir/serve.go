@@ -96,7 +96,7 @@ type node struct {
 func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*node, error) {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newRecipientCollector(db.Store, log), newBreakerCollector(db.Store, log), newPauseCollector(db.Store, log))
+		newRecipientCollector(db.Store, log), newBreakerCollector(db.Store, log), newPauseCollector(db.Store, log), newFleetCollector(db.Store, log))
 	n := &node{id: cmp.Or(c.NodeID, nodeName()), db: db, listens: !c.NoWebhooks, log: log}
 	var err error
 	if n.client, err = c.client(ctx, db.Store, log, reg); err != nil {

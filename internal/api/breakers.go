@@ -83,5 +83,5 @@ func readForce(body io.Reader, scope string) (f store.Force, problem string) {
 	if err != nil {
 		return f, `for must be a time like "90s" or "10m"`
 	}
-	return store.Force{Scope: scope, State: state, For: d, Note: req.Reason}, ""
+	return store.Force{Scope: scope, State: state, For: d, Note: req.Reason, Who: "another system, over HTTP"}, ""
 }

@@ -52,7 +52,7 @@ func TestForcingABreaker(t *testing.T) {
 		if w.Code != tc.code || len(got) != tc.calls || !strings.Contains(w.Body.String(), tc.words) || strings.Contains(w.Body.String(), "10.0.0.7") {
 			t.Errorf("%s: %d %q after %d calls", tc.name, w.Code, w.Body, len(got))
 		}
-		if tc.name == "good" && (len(got) != 1 || got[0] != store.Force{Scope: "host", State: engine.BreakerOpen, For: 10 * time.Minute, Note: "slow down"}) {
+		if tc.name == "good" && (len(got) != 1 || got[0] != store.Force{Scope: "host", State: engine.BreakerOpen, For: 10 * time.Minute, Note: "slow down", Who: "another system, over HTTP"}) {
 			t.Errorf("forced %+v", got)
 		}
 	}

@@ -197,6 +197,8 @@ func TestWhoIsTold(t *testing.T) {
 		{BreakerHalfOpen, `{}`, false, false, "trigger", "info"},
 		{BreakerStaysOpen, `{}`, true, true, "trigger", "critical"},
 		{BreakerClosed, `{}`, true, true, "resolve", ""},
+		{DatabaseUnconfirmed, `{}`, true, true, "trigger", "critical"},
+		{DatabaseConfirmed, `{}`, true, true, "resolve", ""},
 		{Dropped, `{}`, true, true, "trigger", "warning"},
 		{Test, `{}`, true, true, "trigger", "warning"},
 		{TestOver, `{}`, true, true, "resolve", ""},
@@ -250,6 +252,11 @@ func TestWords(t *testing.T) {
 			BreakerStaysOpen, "number:5", `{"breaker": {"reason": "throttled"}, "seconds": 121.5}`,
 			"Number 5 has been in trouble for 122 s|Reason: throttled.|Nothing is lost and no attempt is spent. Weir probes, and goes on by itself. " +
 				"Look whether the platform says that it has an outage.",
+		},
+		{
+			DatabaseUnconfirmed, "database", `{"cluster": "1.00000002", "vouched": "1.00000001"}`,
+			"Nothing is sent: the database is not the one that was vouched for|After a fail-over or a restore commits may be missing in it.|" +
+				"weir database status says what to look at first; then weir database confirm.",
 		},
 		{Dropped, "notices", `{"dropped": 12}`, "12 notices were dropped|This endpoint did not take them for too long.|"},
 		{CampaignStopped, "campaign:3", `broken`, "Campaign campaign:3 stopped itself||Nothing more of it is sent. Mend what the reason says, then: weir campaign resume 3"},

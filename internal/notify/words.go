@@ -23,9 +23,14 @@ const (
 	BreakerHalfOpen  = "breaker.half_open"
 	BreakerClosed    = "breaker.closed"
 	BreakerStaysOpen = "breaker.stays_open" // once an opening
-	Dropped          = "notices.dropped"    // notices that this endpoint did not take in time
-	Test             = "notify.test"
-	TestOver         = "notify.test_over"
+	// A database that no operator vouches for, after a fail-over or a restore, and
+	// the word of one who does.
+	DatabaseUnconfirmed = "database.unconfirmed"
+	DatabaseConfirmed   = "database.confirmed"
+
+	Dropped  = "notices.dropped" // notices that this endpoint did not take in time
+	Test     = "notify.test"
+	TestOver = "notify.test_over"
 )
 
 // mood is what a notice asks of the one who reads it.
@@ -97,6 +102,13 @@ func (f facts) words(n Notice) words {
 		return f.numberStopped(n)
 	case NumberEnabled:
 		return words{solved, f.numbers(n) + " may send again", "", ""}
+	case DatabaseUnconfirmed:
+		return words{
+			alarm, "Nothing is sent: the database is not the one that was vouched for", "After a fail-over or a restore commits may be missing in it.",
+			"weir database status says what to look at first; then weir database confirm.",
+		}
+	case DatabaseConfirmed:
+		return words{solved, "The database is confirmed: sending goes on", "", ""}
 	case Dropped:
 		return words{warning, fmt.Sprintf("%d notices were dropped", f.Dropped), "This endpoint did not take them for too long.", ""}
 	case Test:

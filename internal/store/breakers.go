@@ -128,6 +128,7 @@ type Force struct {
 	State engine.BreakerState // open or closed
 	For   time.Duration       // at most MaxForce; then it is judged by calls again, from half-open when it was open
 	Note  string              // why; people will read it
+	Who   string              // for the record
 }
 
 // MaxForce is the longest that a breaker can be forced at once.
@@ -146,7 +147,7 @@ func (s *Store) ForceBreaker(ctx context.Context, f Force) error {
 		return refuse(ErrRefused, "a forced breaker needs a reason: it is what others will read")
 	}
 	n, err := s.q.ForceBreaker(ctx, s.pool, &db.ForceBreakerParams{
-		Scope: f.Scope, State: f.State.String(), ForSeconds: f.For.Seconds(), Note: note,
+		Scope: f.Scope, State: f.State.String(), ForSeconds: f.For.Seconds(), Note: note, Who: clean(f.Who),
 	})
 	if err != nil {
 		return fmt.Errorf("force breaker: %w", err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/weirhq/weir/internal/store/db"
 )
 
 // Identity is which database answers, and which one an operator vouches for.
@@ -61,10 +63,10 @@ func (s *Store) Confirmed(ctx context.Context) (bool, error) {
 	return vouched, wrap("read whether the database is confirmed", err)
 }
 
-// Confirm vouches for a database as an operator has seen it. It answers
+// Confirm vouches for a database as an operator, who, has seen it. It answers
 // ErrRefused when another one answers by now.
-func (s *Store) Confirm(ctx context.Context, seen Cluster) error {
-	n, err := s.q.VouchFor(ctx, s.pool, string(seen))
+func (s *Store) Confirm(ctx context.Context, seen Cluster, who string) error {
+	n, err := s.q.VouchFor(ctx, s.pool, &db.VouchForParams{Cluster: string(seen), Who: clean(who)})
 	if err != nil {
 		return fmt.Errorf("confirm the database: %w", err)
 	}

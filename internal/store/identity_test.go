@@ -71,7 +71,7 @@ func (l *lab) confirm() {
 	l.t.Helper()
 	identity, err := l.Identity(l.t.Context())
 	l.must(err)
-	l.must(l.Confirm(l.t.Context(), identity.Cluster))
+	l.must(l.Confirm(l.t.Context(), identity.Cluster, "ana"))
 }
 
 // TestIdentity: what an operator is shown, and that no more than that is
@@ -102,7 +102,7 @@ func TestIdentity(t *testing.T) {
 	if ok, err := l.Confirmed(t.Context()); ok || err != nil {
 		t.Errorf("confirmed %v: %v", ok, err)
 	}
-	if err := l.Confirm(t.Context(), got.Vouched); !errors.Is(err, ErrRefused) {
+	if err := l.Confirm(t.Context(), got.Vouched, "ana"); !errors.Is(err, ErrRefused) {
 		t.Errorf("vouched for another database than the one that answers: %v", err)
 	}
 	if ok, _ := l.Confirmed(t.Context()); ok {

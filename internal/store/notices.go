@@ -39,13 +39,13 @@ type EndpointClaim struct {
 	Failures int    // in a row, before this
 }
 
-// GatherNotices writes the notices of what breakers did and numbers all that
-// are new. It returns how many those were.
+// GatherNotices writes the notices of what breakers did, and of a database that
+// nobody vouches for, and numbers all that are new. It returns how many those were.
 func (s *Store) GatherNotices(ctx context.Context) (int, error) {
 	var numbered []int64
 	err := again(func() error {
 		tx := &pipeline{pool: s.pool}
-		err := errors.Join(s.q.LockNotices(ctx, tx), s.q.TellMoves(ctx, tx), s.q.TellLongOpen(ctx, tx, StaysOpenAfter.Seconds()))
+		err := errors.Join(s.q.LockNotices(ctx, tx), s.q.TellMoves(ctx, tx), s.q.TellLongOpen(ctx, tx, StaysOpenAfter.Seconds()), s.q.TellUnconfirmed(ctx, tx))
 		if err != nil {
 			return err
 		}

@@ -33,6 +33,26 @@ func (s *Store) RunningCounts(ctx context.Context) (map[string]map[engine.Status
 	return counts, nil
 }
 
+// NumberWork is whether a number has somebody to send to, and somebody who does.
+type NumberWork struct {
+	ID      string
+	Owned   bool // by a living node
+	Waiting bool // somebody is due whom it could send to, if it were owned and its breakers closed
+}
+
+// NumberWork tells it of every number, by id: display only.
+func (s *Store) NumberWork(ctx context.Context) ([]NumberWork, error) {
+	rows, err := s.q.NumberWork(ctx, s.pool)
+	if err != nil {
+		return nil, fmt.Errorf("look for numbers' work: %w", err)
+	}
+	all := make([]NumberWork, len(rows))
+	for i, r := range rows {
+		all[i] = NumberWork(r)
+	}
+	return all, nil
+}
+
 // StuckSending is how many recipients lie in claim batches older than a
 // minute, far longer than any call may take: it should be 0.
 func (s *Store) StuckSending(ctx context.Context) (int64, error) {

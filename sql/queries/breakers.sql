@@ -153,12 +153,18 @@ WHERE b.scope = probe.scope AND b.state = 'half_open' AND b.probe_token::text = 
 -- An operator's word, or another system's, for a time. Whatever probe is out
 -- decides nothing any more. When a force open is over, the next permit makes it
 -- half-open: nobody has asked the platform yet.
-UPDATE breakers SET state = @state::text, reason = 'forced', note = @note::text,
-    cause = CASE WHEN @state::text = 'open' THEN 'forced' ELSE cause END, samples = 0, failures = 0, reporters = 0,
-    forced_until = now() + make_interval(secs => @for_seconds::double precision),
-    open_until = CASE WHEN @state::text = 'open' THEN now() + make_interval(secs => @for_seconds::double precision) END,
-    open_seconds = 0, probe_token = NULL, probe_until = NULL
-WHERE scope = @scope::text;
+WITH forced AS (
+    UPDATE breakers SET state = @state::text, reason = 'forced', note = @note::text,
+        cause = CASE WHEN @state::text = 'open' THEN 'forced' ELSE cause END, samples = 0, failures = 0, reporters = 0,
+        forced_until = now() + make_interval(secs => @for_seconds::double precision),
+        open_until = CASE WHEN @state::text = 'open' THEN now() + make_interval(secs => @for_seconds::double precision) END,
+        open_seconds = 0, probe_token = NULL, probe_until = NULL
+    WHERE scope = @scope::text
+    RETURNING scope
+)
+INSERT INTO audit (who, what, subject, body)
+SELECT @who::text, 'breaker_forced', scope, jsonb_build_object('state', @state::text, 'seconds', @for_seconds::double precision, 'note', @note::text)
+FROM forced;
 
 -- name: ListBreakers :many
 -- For people: openings and the mean time from opening to closing are of the last

@@ -13,6 +13,18 @@ FROM instance i;
 -- name: Vouched :one
 SELECT (i.cluster = cluster_identity())::boolean AS vouched FROM instance i;
 
--- name: VouchFor :execrows
--- The operator vouches for what was shown, not for what it has become since.
-UPDATE instance SET cluster = @cluster::text, confirmed_at = now() WHERE cluster_identity() = @cluster::text;
+-- name: VouchFor :one
+-- The operator vouches for what was shown, not for what it has become since. It
+-- is on record, and told to whoever was told that nothing is sent.
+WITH vouched AS (
+    UPDATE instance i SET cluster = @cluster::text, confirmed_at = now() FROM (SELECT cluster FROM instance) was
+    WHERE cluster_identity() = @cluster::text
+    RETURNING was.cluster AS was
+), noted AS (
+    INSERT INTO audit (who, what, subject, body)
+    SELECT @who::text, 'database_confirmed', 'database', jsonb_build_object('cluster', @cluster::text, 'was', was) FROM vouched WHERE was <> @cluster::text
+), told AS (
+    INSERT INTO notices (kind, subject, body)
+    SELECT 'database.confirmed', 'database', jsonb_build_object('cluster', @cluster::text, 'was', was) FROM vouched WHERE was <> @cluster::text
+)
+SELECT count(*) FROM vouched;

@@ -32,6 +32,14 @@ WHERE b.state <> 'closed' AND o.at <= now() - make_interval(secs => @after_secon
   AND NOT EXISTS (SELECT FROM notices n WHERE n.subject = b.scope AND n.kind = 'breaker.stays_open'
       AND n.body #>> '{breaker,epoch}' = o.epoch::text AND n.body #>> '{breaker,seq}' = o.seq::text);
 
+-- name: TellUnconfirmed :exec
+-- Once a database that no operator vouches for.
+INSERT INTO notices (kind, subject, body)
+SELECT 'database.unconfirmed', 'database', jsonb_build_object('cluster', cluster_identity(), 'vouched', i.cluster)
+FROM instance i
+WHERE i.cluster <> cluster_identity() AND NOT EXISTS (SELECT FROM notices n WHERE n.subject = 'database' AND n.kind = 'database.unconfirmed'
+    AND n.body ->> 'cluster' = cluster_identity() AND n.body ->> 'vouched' = i.cluster AND n.at > i.confirmed_at);
+
 -- name: NumberNotices :many
 -- Numbers what is committed, without gaps. Under the lock: what is not seen now
 -- comes later, and gets a later number.

@@ -161,18 +161,25 @@ func (q *Queries) BreakerTimes(ctx context.Context, db DBTX) ([]BreakerTimesRow,
 }
 
 const forceBreaker = `-- name: ForceBreaker :execrows
-UPDATE breakers SET state = $1::text, reason = 'forced', note = $2::text,
-    cause = CASE WHEN $1::text = 'open' THEN 'forced' ELSE cause END, samples = 0, failures = 0, reporters = 0,
-    forced_until = now() + make_interval(secs => $3::double precision),
-    open_until = CASE WHEN $1::text = 'open' THEN now() + make_interval(secs => $3::double precision) END,
-    open_seconds = 0, probe_token = NULL, probe_until = NULL
-WHERE scope = $4::text
+WITH forced AS (
+    UPDATE breakers SET state = $2::text, reason = 'forced', note = $4::text,
+        cause = CASE WHEN $2::text = 'open' THEN 'forced' ELSE cause END, samples = 0, failures = 0, reporters = 0,
+        forced_until = now() + make_interval(secs => $3::double precision),
+        open_until = CASE WHEN $2::text = 'open' THEN now() + make_interval(secs => $3::double precision) END,
+        open_seconds = 0, probe_token = NULL, probe_until = NULL
+    WHERE scope = $5::text
+    RETURNING scope
+)
+INSERT INTO audit (who, what, subject, body)
+SELECT $1::text, 'breaker_forced', scope, jsonb_build_object('state', $2::text, 'seconds', $3::double precision, 'note', $4::text)
+FROM forced
 `
 
 type ForceBreakerParams struct {
+	Who        string
 	State      string
-	Note       string
 	ForSeconds float64
+	Note       string
 	Scope      string
 }
 
@@ -181,9 +188,10 @@ type ForceBreakerParams struct {
 // half-open: nobody has asked the platform yet.
 func (q *Queries) ForceBreaker(ctx context.Context, db DBTX, arg *ForceBreakerParams) (int64, error) {
 	result, err := db.Exec(ctx, forceBreaker,
+		arg.Who,
 		arg.State,
-		arg.Note,
 		arg.ForSeconds,
+		arg.Note,
 		arg.Scope,
 	)
 	if err != nil {

@@ -49,17 +49,33 @@ func (q *Queries) Identity(ctx context.Context, db DBTX) (IdentityRow, error) {
 	return i, err
 }
 
-const vouchFor = `-- name: VouchFor :execrows
-UPDATE instance SET cluster = $1::text, confirmed_at = now() WHERE cluster_identity() = $1::text
+const vouchFor = `-- name: VouchFor :one
+WITH vouched AS (
+    UPDATE instance i SET cluster = $1::text, confirmed_at = now() FROM (SELECT cluster FROM instance) was
+    WHERE cluster_identity() = $1::text
+    RETURNING was.cluster AS was
+), noted AS (
+    INSERT INTO audit (who, what, subject, body)
+    SELECT $2::text, 'database_confirmed', 'database', jsonb_build_object('cluster', $1::text, 'was', was) FROM vouched WHERE was <> $1::text
+), told AS (
+    INSERT INTO notices (kind, subject, body)
+    SELECT 'database.confirmed', 'database', jsonb_build_object('cluster', $1::text, 'was', was) FROM vouched WHERE was <> $1::text
+)
+SELECT count(*) FROM vouched
 `
 
-// The operator vouches for what was shown, not for what it has become since.
-func (q *Queries) VouchFor(ctx context.Context, db DBTX, cluster string) (int64, error) {
-	result, err := db.Exec(ctx, vouchFor, cluster)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+type VouchForParams struct {
+	Cluster string
+	Who     string
+}
+
+// The operator vouches for what was shown, not for what it has become since. It
+// is on record, and told to whoever was told that nothing is sent.
+func (q *Queries) VouchFor(ctx context.Context, db DBTX, arg *VouchForParams) (int64, error) {
+	row := db.QueryRow(ctx, vouchFor, arg.Cluster, arg.Who)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const vouched = `-- name: Vouched :one

@@ -346,3 +346,17 @@ func (q *Queries) TellMoves(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, tellMoves)
 	return err
 }
+
+const tellUnconfirmed = `-- name: TellUnconfirmed :exec
+INSERT INTO notices (kind, subject, body)
+SELECT 'database.unconfirmed', 'database', jsonb_build_object('cluster', cluster_identity(), 'vouched', i.cluster)
+FROM instance i
+WHERE i.cluster <> cluster_identity() AND NOT EXISTS (SELECT FROM notices n WHERE n.subject = 'database' AND n.kind = 'database.unconfirmed'
+    AND n.body ->> 'cluster' = cluster_identity() AND n.body ->> 'vouched' = i.cluster AND n.at > i.confirmed_at)
+`
+
+// Once a database that no operator vouches for.
+func (q *Queries) TellUnconfirmed(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, tellUnconfirmed)
+	return err
+}

@@ -28,6 +28,48 @@ func (q *Queries) DisableNumber(ctx context.Context, db DBTX, arg *DisableNumber
 	return result.RowsAffected(), nil
 }
 
+const numberWork = `-- name: NumberWork :many
+WITH work AS MATERIALIZED (
+    SELECT DISTINCT z.campaign_id FROM campaigns c JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
+    WHERE c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
+      AND (SELECT r.id FROM recipients r WHERE r.campaign_id = z.campaign_id AND r.zone = z.zone AND r.due_at <= now()
+           ORDER BY r.due_at DESC, r.id LIMIT 1) IS NOT NULL
+)
+SELECT n.id, coalesce(l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now(), false)::boolean AS owned,
+    (n.enabled AND coalesce(n.paused_until, '-infinity') <= now() AND EXISTS (
+        SELECT FROM work JOIN campaign_numbers cn ON cn.campaign_id = work.campaign_id WHERE cn.number_id = n.id))::boolean AS waiting
+FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id ORDER BY n.id
+`
+
+type NumberWorkRow struct {
+	ID      string
+	Owned   bool
+	Waiting bool
+}
+
+// Of every number: whether a node owns it, and whether somebody is due whom it
+// could send to, if only it had an owner and its breakers let it. One index probe
+// a campaign and zone, as in the claim.
+func (q *Queries) NumberWork(ctx context.Context, db DBTX) ([]NumberWorkRow, error) {
+	rows, err := db.Query(ctx, numberWork)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NumberWorkRow
+	for rows.Next() {
+		var i NumberWorkRow
+		if err := rows.Scan(&i.ID, &i.Owned, &i.Waiting); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runningCounts = `-- name: RunningCounts :many
 
 SELECT c.name, k.status::text AS status, sum(k.n)::bigint AS n
