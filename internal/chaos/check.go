@@ -34,6 +34,7 @@ func Properties() []Property {
 		{"resumed", "after a fault, sending goes on", resumed},
 		{"held", "on a database that may have forgotten claims, nobody is called before an operator has confirmed it", held},
 		{"silent", "after a confirmed pause or cancel, not one call", silent},
+		{"discreet", "no phone number, message id, token or password stands in a node's log", discreet},
 	}
 }
 

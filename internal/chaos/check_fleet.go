@@ -75,6 +75,7 @@ func (r *Run) bound() time.Duration { return r.TTL + r.Quarantine + r.Poll*5/2 +
 // gap is a stretch in which a number had no living owner.
 type gap struct {
 	number   string
+	node     string        // that was its owner; "" if there was none
 	from, to time.Duration // to 0: it never got one
 	over     time.Duration // when the old owner could go on; 0: never
 	why      string
@@ -86,7 +87,7 @@ func tended(e *evidence, report report) {
 	_, until := e.work()
 	for _, g := range e.gaps() {
 		limit := g.from + e.Run.bound()
-		limit += e.blocked(g.from, limit)
+		limit += e.blocked(g.from, limit, g.node)
 		if limit < until && (g.to == 0 || g.to > limit) && (g.over == 0 || g.over > limit) {
 			report("number %s had no owner from %v (%s) to %v", g.number, g.from.Round(time.Millisecond), g.why, g.to.Round(time.Millisecond))
 		}
@@ -112,7 +113,7 @@ func (e *evidence) gaps() (all []gap) {
 		}
 		for _, m := range e.Marks {
 			if i := o.at(m.From); m.From < until && e.silences(m) && o.holder(i) == m.Node {
-				g := gap{number: id, from: m.From, to: granted(o.events[i:]), why: m.Kind}
+				g := gap{number: id, node: m.Node, from: m.From, to: granted(o.events[i:]), why: m.Kind}
 				if m.Kind != MarkKill {
 					g.over = m.Over
 				}
@@ -161,15 +162,20 @@ func (o *ownership) holder(n int) string {
 }
 
 // blocked is how long, from an instant to another, the database was away from
-// everybody or from a bidder, the machine was too busy for either, or sending
-// had to wait for an operator. Each such time pushes the end further out.
-func (e *evidence) blocked(from, to time.Duration) (sum time.Duration) {
+// everybody or from a bidder (any node but the old owner), the machine was too
+// busy for either, or sending had to wait for an operator. Each such time pushes
+// the end further out.
+func (e *evidence) blocked(from, to time.Duration, owner string) (sum time.Duration) {
 	marks := slices.Clone(e.Marks)
 	slices.SortFunc(marks, func(a, b Mark) int { return cmp.Compare(a.From, b.From) })
 	covered := from
 	for _, m := range marks {
 		switch m.Kind {
-		case MarkDown, MarkHold, MarkCutDB, MarkStop, MarkBusy:
+		case MarkDown, MarkHold, MarkBusy:
+		case MarkCutDB, MarkStop:
+			if m.Node == owner {
+				continue
+			}
 		default:
 			continue
 		}
@@ -191,7 +197,7 @@ func resumed(e *evidence, report report) {
 			continue
 		}
 		limit := m.Over + e.Run.bound() + getting
-		limit += e.blocked(m.Over, limit)
+		limit += e.blocked(m.Over, limit, "")
 		back, ok := e.back(m.Over, 0.5)
 		if ok && back <= limit {
 			continue

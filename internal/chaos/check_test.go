@@ -93,6 +93,7 @@ func TestHistorySurvivesItsFile(t *testing.T) {
 	t.Parallel()
 	h := example()
 	h.Run.Began = time.Unix(1_700_000_000, 0).UTC()
+	h.Leaks = []Leak{{"a.1.log", 7, "token"}}
 	var file bytes.Buffer
 	if err := h.Write(&file); err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func TestHistorySurvivesItsFile(t *testing.T) {
 		t.Errorf("read is not what was written:\n%s", diff)
 	}
 	if want := 1 + len(h.Requests) + len(h.Tries) + len(h.Rows) + len(h.Campaigns) + len(h.Claims) + len(h.Doubts) +
-		len(h.Leases) + len(h.Moves) + len(h.Calls) + len(h.Marks); lines != want {
+		len(h.Leases) + len(h.Moves) + len(h.Calls) + len(h.Marks) + len(h.Leaks); lines != want {
 		t.Errorf("%d lines for %d facts", lines, want)
 	}
 	if _, err := Read(bytes.NewReader([]byte("{\"run\":{}}\n{"))); err == nil {

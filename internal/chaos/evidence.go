@@ -12,11 +12,10 @@ type evidence struct {
 	rows      map[int64]*Row
 	campaigns map[int64]*Campaign
 	sends     map[int64][]*Request // by recipient, in order
-	bySeq     map[uint64]*Request
-	message   map[string]*Request // by message
-	heard     map[uint64][]word   // by request: acknowledged statuses
-	told      map[uint64]int      // by request: greatest rank told, acknowledged or not
-	claimed   map[fence][]*Claim  // in order
+	message   map[string]*Request  // by message
+	heard     map[uint64][]word    // by request: acknowledged statuses
+	told      map[uint64]int       // by request: greatest rank told, acknowledged or not
+	claimed   map[fence][]*Claim   // in order
 	byNumber  map[string]*ownership
 }
 
@@ -44,7 +43,7 @@ type ownership struct {
 func gather(h *History) *evidence {
 	e := &evidence{
 		History: h, rows: map[int64]*Row{}, campaigns: map[int64]*Campaign{}, sends: map[int64][]*Request{},
-		bySeq: map[uint64]*Request{}, message: map[string]*Request{}, heard: map[uint64][]word{}, told: map[uint64]int{},
+		message: map[string]*Request{}, heard: map[uint64][]word{}, told: map[uint64]int{},
 		claimed: map[fence][]*Claim{}, byNumber: map[string]*ownership{},
 	}
 	for i := range h.Rows {
@@ -68,7 +67,6 @@ func gather(h *History) *evidence {
 func (e *evidence) gatherRequests() {
 	for i := range e.Requests {
 		r := &e.Requests[i]
-		e.bySeq[r.Seq] = r
 		if r.Message != "" {
 			e.message[r.Message] = r
 		}

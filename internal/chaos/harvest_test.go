@@ -5,6 +5,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,7 +30,7 @@ func (f *fleet) harvest(ctx context.Context) (*History, error) {
 	if f.past != nil {
 		h.remember(f.past)
 	}
-	if err := f.rows(ctx, h); err != nil {
+	if err := errors.Join(f.rows(ctx, h), f.logs(h)); err != nil {
 		return nil, err
 	}
 	for i := range h.Campaigns {

@@ -17,7 +17,6 @@ type story struct {
 	*History
 	pick func(n int) int
 	due  []errand
-	said map[uint64]string // last acknowledged status by request
 	at   time.Duration
 	n    int // leases and batches named so far
 }
@@ -29,7 +28,7 @@ type errand struct {
 }
 
 func healthy(people int, pick func(n int) int) *History {
-	s := &story{pick: pick, said: map[uint64]string{}, History: &History{Run: Run{
+	s := &story{pick: pick, History: &History{Run: Run{
 		Fault: "made up", Nodes: 2, TTL: 7 * time.Second, Quarantine: 4 * time.Second, Poll: 750 * ms, Window: 8 * time.Second,
 		ClaimAge: 2 * time.Second, Way: 50 * ms, Slack: 5 * time.Second, Flowing: true,
 		Numbers: []Number{{"n1", 10, 1, 12.5}, {"n2", 10, 1, 12.5}},

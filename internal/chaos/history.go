@@ -16,6 +16,7 @@ type History struct {
 	Moves     []Move  // in the order they were written
 	Calls     []Call
 	Marks     []Mark
+	Leaks     []Leak
 }
 
 // Run is what a run was set up with.
@@ -148,6 +149,13 @@ type Call struct {
 	Campaign int64
 	At, Over time.Duration
 	OK       bool // the command said that it was done
+}
+
+// Leak is a line of a node's log with something in it that belongs in no log.
+type Leak struct {
+	Log  string // its file
+	Line int
+	What string // phone number, message id, token, password
 }
 
 // Mark is something that the suite did to the fleet.

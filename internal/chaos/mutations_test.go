@@ -49,11 +49,18 @@ var rowMutations = []mutation{
 		h.Campaigns[1].Counts["delivered"]++
 		return true
 	}},
+	{"conserved", "a recipient of no campaign", row(func(r *Row) bool { r.Campaign = 9; return true })},
+	{"conserved", "a status that does not exist", row(func(r *Row) bool { r.Status = "sented"; return true })},
+	{"discreet", "a phone number in a log", func(h *History, _ func(int) int) bool {
+		h.Leaks = append(h.Leaks, Leak{"a.1.log", 7, "phone number"})
+		return true
+	}},
 	{"settled", "a recipient is still sending", row(func(r *Row) bool { r.Status = "sending"; return true })},
 	{"settled", "a recipient waits for ever", row(func(r *Row) bool { r.Status = "pending"; return true })},
 	{"settled", "a recipient stays unknown", row(func(r *Row) bool { r.Status = "unknown"; return true })},
 	{"settled", "a campaign does not end", func(h *History, _ func(int) int) bool { h.Campaigns[0].State = "running"; return true }},
 	{"settled", "a claim batch is left", func(h *History, _ func(int) int) bool { h.Campaigns[0].ClaimsLeft = 1; return true }},
+	{"settled", "an entry of an unknown recipient is left", func(h *History, _ func(int) int) bool { h.Campaigns[1].UnknownsLeft = 1; return true }},
 	{"known", "an accepted recipient is shown dead", sentRow(func(r *Row) bool { r.Status, r.Message = "dead", ""; return true })},
 	{"known", "an accepted recipient is shown pending", sentRow(func(r *Row) bool { r.Status, r.Message = "pending", ""; return true })},
 	{"real", "a message that nobody accepted", sentRow(func(r *Row) bool { r.Message = "no such"; return true })},
@@ -204,6 +211,8 @@ var fleetMutations = []mutation{
 		h.Leases = slices.DeleteFunc(h.Leases, func(l Lease) bool { return l.Number == "n2" && l.Holder == "b" })
 		return true
 	}},
+	{"tended", "nobody takes over from a node that stands still", abandon(MarkStop)},
+	{"tended", "nobody takes over from a node that is cut from Postgres", abandon(MarkCutDB)},
 	{"tended", "a released number is left alone for long", func(h *History, _ func(int) int) bool {
 		i := slices.IndexFunc(h.Leases, func(l Lease) bool { return l.Number == "n1" && l.Holder == "b" })
 		h.Leases[i].At += 20 * time.Second
@@ -226,6 +235,17 @@ var fleetMutations = []mutation{
 		}
 		return len(h.Requests) > 150
 	}},
+}
+
+// abandon lets the second number's owner fall silent for long instead of dying,
+// and nobody take it over.
+func abandon(kind string) func(*History, func(int) int) bool {
+	return func(h *History, _ func(int) int) bool {
+		i := slices.IndexFunc(h.Marks, func(m Mark) bool { return m.Kind == MarkKill })
+		h.Marks[i].Kind, h.Marks[i].Over = kind, h.Run.Ended
+		h.Leases = slices.DeleteFunc(h.Leases, func(l Lease) bool { return l.Number == "n2" && l.Holder == "b" })
+		return true
+	}
 }
 
 // goOn lets the first owner of a number send once more, after the second one

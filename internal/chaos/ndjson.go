@@ -21,6 +21,7 @@ type line struct {
 	Move     *Move     `json:"move,omitempty"`
 	Call     *Call     `json:"call,omitempty"`
 	Mark     *Mark     `json:"mark,omitempty"`
+	Leak     *Leak     `json:"leak,omitempty"`
 }
 
 // Write writes the history as NDJSON, one fact a line, for [Read]. Phone
@@ -30,6 +31,7 @@ func (h *History) Write(w io.Writer) error {
 	enc := json.NewEncoder(out)
 	err := enc.Encode(line{Run: &h.Run})
 	each(enc, &err, h.Marks, func(v *Mark) line { return line{Mark: v} })
+	each(enc, &err, h.Leaks, func(v *Leak) line { return line{Leak: v} })
 	each(enc, &err, h.Calls, func(v *Call) line { return line{Call: v} })
 	each(enc, &err, h.Campaigns, func(v *Campaign) line { return line{Campaign: v} })
 	each(enc, &err, h.Moves, func(v *Move) line { return line{Move: v} })
@@ -69,6 +71,7 @@ func Read(r io.Reader) (*History, error) {
 			h.Run = *l.Run
 		}
 		add(&h.Marks, l.Mark)
+		add(&h.Leaks, l.Leak)
 		add(&h.Calls, l.Call)
 		add(&h.Campaigns, l.Campaign)
 		add(&h.Moves, l.Move)
