@@ -60,6 +60,7 @@ type Campaign struct {
 	Priority int // higher first; equal ones take equal turns
 	Retry
 	Zones    []int16
+	Capped   bool // whoever has had enough messages of any campaign is left out: see Ask
 	Template *Template
 }
 
@@ -73,7 +74,8 @@ type Recipient struct {
 	Code     int    // the platform's code of its last answer, 0 = none or accepted
 	Phone    string // E.164 with +
 	Values   []string
-	// Suppressed: the claim found an opt-out. The row is settled already and
+	// Suppressed: the claim found an opt-out, a person who is not on WhatsApp, or
+	// one who has had enough. The row is settled already and
 	// must not be sent; it is returned so that the claimer knows it took rows.
 	Suppressed bool
 	// Waiting: the claim found that this person must be left in peace for a

@@ -15,7 +15,7 @@ const (
 	Unknown                  // a call was made and nobody knows what came of it
 	Canceled                 // the campaign was canceled before a send
 	Expired                  // the campaign's time ran out before a send
-	Suppressed               // the person has opted out
+	Suppressed               // the person has opted out, is not on WhatsApp, or has had enough; the reason is in attempts
 	Dead                     // our own policy gave up; the reason is in attempts
 	Accepted                 // the API took the message
 	Held                     // taken, and held by Meta for quality assessment

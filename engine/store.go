@@ -128,6 +128,9 @@ type Ask struct {
 	Slices []Slice
 	Free   int
 	Probe  string // breaker probe token; "" = none
+	// Capped: some slice's campaign caps messages to a person. Without it those
+	// give nothing; with it the claim waits its turn among the fleet's.
+	Capped bool
 }
 
 // Slice is one campaign's and zone's share of an Ask, in order of turn.

@@ -119,7 +119,12 @@ CREATE TABLE campaigns (
     on_unknown       text NOT NULL DEFAULT 'fail' CHECK (on_unknown IN ('fail', 'resend', 'hold')),
     max_attempts     int NOT NULL DEFAULT 5 CHECK (max_attempts BETWEEN 1 AND 100),
     jitter           text NOT NULL DEFAULT 'full' CHECK (jitter IN ('full', 'decorrelated')),
-    created_at       timestamptz NOT NULL DEFAULT now()
+    absent_days      int NOT NULL DEFAULT 30 CHECK (absent_days BETWEEN 0 AND 365), -- marketing: whom any campaign found not on WhatsApp this lately is left out
+    cap_messages     int CHECK (cap_messages BETWEEN 1 AND 100), -- marketing: whoever had this many messages of it, of any campaign,
+    cap_days         int CHECK (cap_days BETWEEN 1 AND 365),     -- in this many days is left out; null: no cap
+    created_at       timestamptz NOT NULL DEFAULT now(),
+    CHECK (num_nulls(cap_messages, cap_days) IN (0, 2)),
+    CHECK (cap_messages IS NULL OR category = 'marketing')
 );
 -- Whether nothing of a campaign will be sent any more, so that what waits may be
 -- taken off: its time is over, or its cancel is confirmed.
@@ -307,26 +312,33 @@ CREATE TABLE audit (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at       timestamptz NOT NULL DEFAULT now(),
     who      text NOT NULL,
-    what     text NOT NULL,                                 -- replay_forced, unknowns_closed, breaker_forced, database_confirmed
-    subject  text NOT NULL,                                 -- campaign:ID, number:ID, host, database
+    what     text NOT NULL,                                 -- replay_forced, unknowns_closed, breaker_forced, database_confirmed,
+                                                            -- suppression_added, suppression_removed, suppressions_imported
+    subject  text NOT NULL,                                 -- campaign:ID, number:ID, host, database, suppressions
     body     jsonb NOT NULL DEFAULT '{}'
 );
 
 -- Whom nothing may be sent to, and whom nothing may be sent to yet. One table,
 -- so that a claim asks once for each row. at is when it was said: what was said
--- later stands.
+-- later stands; what is over or lifted stays as a row, so that an older word that
+-- comes late does not revive it.
+--   suppress  an operator's list, and Meta's word that the person stopped marketing
+--   stop      the person's own word, in a message to us; the same lifts it
+--   absent    not on WhatsApp when last tried: each campaign says for how many days that counts
+--   wait      Meta's limits on one person
+-- The kinds are rows of their own, so that none lifts or shortens another's.
 CREATE TABLE suppressions (
     phone    text COLLATE "C" NOT NULL,
     scope    text NOT NULL,                                 -- all | marketing | utility | authentication | waba:W | waba:W:marketing | number:N
-    kind     text NOT NULL DEFAULT 'suppress' CHECK (kind IN ('suppress', 'wait')),
+    kind     text NOT NULL DEFAULT 'suppress' CHECK (kind IN ('suppress', 'stop', 'absent', 'wait')),
     reason   text,
     until    timestamptz NOT NULL DEFAULT 'infinity',
     at       timestamptz NOT NULL DEFAULT now(),
     strikes  int NOT NULL DEFAULT 0,                        -- wait: how many of them came in a row before this one
     PRIMARY KEY (phone, scope, kind),
-    CHECK (kind = 'suppress' OR until < 'infinity')
+    CHECK (kind IN ('suppress', 'stop') OR until < 'infinity')
 );
-CREATE INDEX suppressions_waits ON suppressions (until) WHERE kind = 'wait';
+CREATE INDEX suppressions_passing ON suppressions (until) WHERE kind IN ('absent', 'wait');
 
 -- A missing breaker row is a closed gate: a number's row is made with the number.
 -- What is said of the last move (reason, note, samples, failures, reporters) is

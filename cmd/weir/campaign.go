@@ -204,6 +204,7 @@ type campaignView struct {
 	Numbers    []string         `json:"numbers"`
 	Recipients int64            `json:"recipients"`
 	Counts     map[string]int64 `json:"counts,omitempty"`
+	Suppressed map[string]int64 `json:"suppressed,omitempty"` // by reason: opted_out, said_stop, not_on_whatsapp, frequency_cap
 	Duplicates *int64           `json:"duplicates,omitempty"` // messages accepted beside the one that a recipient shows
 	Rows       rowsView         `json:"rows"`
 	StartAt    string           `json:"start_at,omitempty"`

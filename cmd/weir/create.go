@@ -36,6 +36,8 @@ type campaignCreateCmd struct {
 	OnUnknown      string   `enum:"fail,resend,hold" default:"fail" help:"When nobody knows whether a message went out: fail (never twice), resend (at least once) or hold."`
 	MaxAttempts    int      `default:"5" help:"Calls per recipient at most."`
 	Retry          string   `enum:"full,decorrelated" default:"full" help:"How the waits between a recipient's attempts are drawn: full or decorrelated jitter. campaign policy shows what that means."`
+	AbsentDays     int      `default:"30" placeholder:"DAYS" help:"Marketing: leave out whom a message of any campaign did not reach in this many days because they are not on WhatsApp (131026). 0: nobody."`
+	Cap            limit    `placeholder:"N/DAYS" help:"Marketing: leave out who has had N marketing messages of any campaign in so many days, as 2/7. Default: no cap."`
 	NoVerify       bool     `help:"Do not ask Meta about the template."`
 }
 
@@ -90,7 +92,8 @@ func (c campaignCreateCmd) spec(ctx context.Context, s *session, db *database, p
 	spec := store.CampaignSpec{
 		Name: c.Name, Priority: c.Priority, StartAt: c.At.Time, ExpireAt: c.ExpireAt.Time,
 		OnUnknown: engine.OnUnknown(c.OnUnknown), Retry: engine.Retry{MaxAttempts: c.MaxAttempts, Jitter: engine.Jitter(c.Retry)},
-		Template: engine.Template{Name: c.Template, Language: c.Language, Category: engine.Category(c.Category), Params: params},
+		Template:   engine.Template{Name: c.Template, Language: c.Language, Category: engine.Category(c.Category), Params: params},
+		AbsentDays: c.AbsentDays, Cap: c.Cap.Messages, CapDays: c.Cap.Days,
 	}
 	for _, id := range c.Number {
 		spec.Numbers = append(spec.Numbers, store.CampaignNumber{ID: id})
@@ -165,6 +168,8 @@ func differs(was, is store.CampaignSpec) string {
 		{"--on-unknown", was.OnUnknown == is.OnUnknown},
 		{"--max-attempts", was.MaxAttempts == is.MaxAttempts},
 		{"--retry", was.Jitter == is.Jitter},
+		{"--absent-days", was.AbsentDays == is.AbsentDays},
+		{"--cap", was.Cap == is.Cap && was.CapDays == is.CapDays},
 	} {
 		if !c.same {
 			return c.what

@@ -134,6 +134,8 @@ func attemptWords(a store.Attempt, r store.PersonRow) string {
 		said = strings.TrimSpace(strconv.Itoa(a.Code) + " " + a.Title)
 	}
 	switch {
+	case a.Code == 0 && leftOutWords[a.Title] != "":
+		return from + "not sent: " + leftOutWords[a.Title]
 	case a.MessageID != "" && !a.Failed && a.MessageID != r.MessageID:
 		return from + "DUPLICATE: this message was accepted too, beside the one that is shown"
 	case a.Failed:
@@ -156,10 +158,10 @@ func replayWords(r store.PersonRow) string {
 }
 
 func suppressionWords(o store.Suppression) string {
-	words := "opted out: " + o.Scope
-	if o.Wait {
-		words = "to be left in peace for a time: " + o.Scope
-	}
+	words := map[store.SuppressionKind]string{
+		store.OptOut: "opted out: ", store.SaidStop: "said stop: ", store.Wait: "to be left in peace for a time: ",
+		store.Absent: "not on WhatsApp, to be left out by campaigns that say so: ",
+	}[o.Kind] + o.Scope
 	if o.Reason != "" {
 		words += ", " + reasonWords(o.Reason)
 	}

@@ -43,12 +43,12 @@ func TestStanding(t *testing.T) {
 		"opted out":          {func(*store.PersonRow) {}, optOut("marketing"), "opted out (marketing): it will be suppressed, not sent"},
 		"left in peace": {
 			func(*store.PersonRow) {},
-			[]store.Suppression{{Scope: "waba:w:marketing", Wait: true, Reason: "131049", Until: later, Holds: true}},
+			[]store.Suppression{{Scope: "waba:w:marketing", Kind: store.Wait, Reason: "131049", Until: later, Holds: true}},
 			"left in peace until " + stamped + " (waba:w:marketing, 131049 recipient has had enough marketing messages)",
 		},
 		"left in peace, other kind": {
 			func(r *store.PersonRow) { r.Category = engine.Utility },
-			[]store.Suppression{{Scope: "waba:w:marketing", Wait: true, Until: later, Holds: true}},
+			[]store.Suppression{{Scope: "waba:w:marketing", Kind: store.Wait, Until: later, Holds: true}},
 			"nothing holds it: number n1 takes it in its turn",
 		},
 		"of this account": {func(*store.PersonRow) {}, optOut("waba:w"), "opted out (waba:w): it will be suppressed, not sent"},
@@ -100,7 +100,7 @@ func TestTimeline(t *testing.T) {
 			},
 			{Campaign: "old", Line: 9, File: "g.csv", CreatedAt: at(0), Attempts: []store.Attempt{{Claim: 1, Number: "n2", At: at(0), Code: 131026, Title: "no", Failed: true}}},
 		},
-		Suppressions: []store.Suppression{{Scope: "all", Reason: "STOP", At: at(9), Holds: true}},
+		Suppressions: []store.Suppression{{Scope: "all", Kind: store.OptOut, Reason: "STOP", At: at(9), Holds: true}},
 		Unmatched:    []store.Unmatched{{At: at(10), RetryAt: at(11), Number: "n1", Status: "sent", MessageID: "m9"}},
 	}
 	var got []string

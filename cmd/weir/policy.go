@@ -51,6 +51,9 @@ type policyView struct {
 	OnUnknown     string       `json:"on_unknown"`
 	WindowSeconds float64      `json:"unknown_window_seconds"`
 	ExpireAt      string       `json:"expire_at,omitempty"`
+	AbsentDays    int          `json:"absent_days"`
+	CapMessages   int          `json:"cap_messages,omitempty"`
+	CapDays       int          `json:"cap_days,omitempty"`
 	Answers       []answerView `json:"answers"`
 }
 
@@ -72,6 +75,9 @@ func policyOf(c store.Campaign, p engine.Policy, window time.Duration) policyVie
 	v := policyView{
 		Campaign: c.Name, MaxAttempts: c.MaxAttempts, Jitter: string(c.Jitter), BaseSeconds: p.Base.Seconds(), CapSeconds: p.Cap.Seconds(),
 		OnUnknown: string(c.OnUnknown), WindowSeconds: window.Seconds(), ExpireAt: stamp(c.ExpireAt), Answers: answersOf(p),
+	}
+	if c.Template.Category == engine.Marketing {
+		v.AbsentDays, v.CapMessages, v.CapDays = c.AbsentDays, c.Cap, c.CapDays
 	}
 	for attempt := 1; attempt < c.MaxAttempts; attempt++ {
 		least, most := p.Waits(c.Jitter, attempt)
@@ -111,6 +117,7 @@ func (v policyView) print(w io.Writer) error {
 	} else {
 		lines = append(lines, "expires    at "+v.ExpireAt+": whoever waits then is not sent to")
 	}
+	lines = append(lines, "left out   "+v.leavesOut())
 	for _, a := range v.Answers {
 		lines = append(lines, fmt.Sprintf("%-23s  %s", a.Answer, a.Does))
 	}
@@ -135,6 +142,17 @@ func (v policyView) waits() string {
 		each = append(each, "…")
 	}
 	return fmt.Sprintf("%s jitter, never over %v: %s", v.Jitter, seconds(v.CapSeconds), strings.Join(each, ", "))
+}
+
+func (v policyView) leavesOut() string {
+	words := "who has opted out"
+	if v.AbsentDays > 0 {
+		words += fmt.Sprintf("; who was not on WhatsApp in the last %d days", v.AbsentDays)
+	}
+	if v.CapMessages > 0 {
+		words += fmt.Sprintf("; who has had %d marketing messages in %d days", v.CapMessages, v.CapDays)
+	}
+	return words
 }
 
 func (v policyView) unknown() string {

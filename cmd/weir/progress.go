@@ -19,7 +19,8 @@ type progress struct {
 	campaign store.Campaign
 	counts   map[engine.Status]int
 	errors   []store.CodeCount
-	doubled  int64 // messages accepted beside the one that a recipient shows
+	leftOut  map[string]int64 // the suppressed, by reason
+	doubled  int64            // messages accepted beside the one that a recipient shows
 	paces    []store.NumberPace
 	rates    []float64 // of paces, messages per second; nil on a first look
 	at       time.Time
@@ -35,6 +36,7 @@ const errorsEvery = 10 * time.Second
 type looker struct {
 	store  *store.Store
 	errors []store.CodeCount
+	left   map[string]int64
 	asked  time.Time
 	past   []*progress // the looks of the last paceWindow
 }
@@ -49,9 +51,12 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 		if l.errors, err = l.store.ErrorsByCode(ctx, c.ID); err != nil {
 			return nil, err
 		}
+		if l.left, err = l.store.SuppressedByReason(ctx, c.ID); err != nil {
+			return nil, err
+		}
 		l.asked = p.at
 	}
-	p.errors = l.errors
+	p.errors, p.leftOut = l.errors, l.left
 	if p.doubled, err = l.store.Duplicates(ctx, c.ID); err != nil {
 		return nil, err
 	}
@@ -112,7 +117,7 @@ func (p *progress) eta() time.Duration {
 // view shows the look to scripts.
 func (p *progress) view() campaignView {
 	v := viewOf(p.campaign, p.counts)
-	v.Duplicates, v.DatabaseConfirmed = &p.doubled, &p.confirmed
+	v.Duplicates, v.DatabaseConfirmed, v.Suppressed = &p.doubled, &p.confirmed, p.leftOut
 	return v
 }
 
@@ -150,6 +155,9 @@ func (p *progress) lines(now time.Time) []string {
 	}
 	if n := p.counts[engine.Unknown]; n > 0 {
 		lines = append(lines, fmt.Sprintf("unknown    %s wait for their status webhooks; those never heard of end by --on-unknown %s", group(int64(n)), c.OnUnknown))
+	}
+	if len(p.leftOut) > 0 {
+		lines = append(lines, "left out   "+leftOut(p.leftOut))
 	}
 	if p.doubled > 0 {
 		lines = append(lines, fmt.Sprintf("duplicates %s messages went out beside the one that a recipient shows: campaign export says whose", group(p.doubled)))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/engine"
@@ -62,8 +63,12 @@ func holds(r store.PersonRow, p store.Person) []string {
 	for _, o := range p.Suppressions {
 		switch {
 		case !o.Holds || !suppresses(o, r):
-		case o.Wait:
+		case o.Kind == store.Wait:
 			why = append(why, "left in peace until "+stamp(o.Until)+" ("+o.Scope+", "+reasonWords(o.Reason)+")")
+		case o.Kind == store.Absent:
+			if leavesOut(o, r, p) {
+				why = append(why, "not on WhatsApp at "+stamp(o.At)+": it will be suppressed, not sent")
+			}
 		default:
 			why = append(why, "opted out ("+o.Scope+"): it will be suppressed, not sent")
 		}
@@ -145,6 +150,14 @@ func suppresses(o store.Suppression, r store.PersonRow) bool {
 		}
 	}
 	return false
+}
+
+// leavesOut is the claim's question about a person who was not on WhatsApp.
+func leavesOut(o store.Suppression, r store.PersonRow, p store.Person) bool {
+	if r.Replays > 0 || !o.At.After(p.Now.AddDate(0, 0, -r.AbsentDays)) {
+		return false
+	}
+	return !slices.ContainsFunc(p.Rows, func(r store.PersonRow) bool { return r.DeliveredAt.After(o.At) })
 }
 
 // senderHolds says why a number sends nothing now, "" when it does.

@@ -130,7 +130,7 @@ func TestClassifyCodeOfAFailedWebhook(t *testing.T) {
 		131000: "reschedule recipient code=131000 after=1m0s", // the message is known to have failed
 		1:      "reschedule recipient code=1 after=1m0s suspect",
 		130429: "reschedule recipient code=130429 after=1m0s", // no pace is known to be too high now
-		131026: "fail recipient code=131026",
+		131026: "fail recipient code=131026 spare=absent",
 		132015: "stop_campaign template code=132015",
 		131042: "stop_number waba code=131042",
 		999999: "fail recipient code=999999 suspect",

@@ -8,7 +8,7 @@ var recipientCodes = []entry{
 	{lo: 130403, asks: fail, title: "recipient is blocked by your business", advice: "unblock the person in WhatsApp Manager first"},
 	{lo: 130472, asks: fail, title: "recipient is in a marketing experiment of Meta's"}, // resending is documented as useless
 	{lo: 131021, asks: fail, title: "recipient is the sender itself", advice: "leave your own numbers out of the audience"},
-	{lo: 131026, asks: fail, title: "not on WhatsApp, or client too old", advice: "leave the phone out of the next audience"},
+	{lo: 131026, asks: engine.Answer{Action: engine.Fail, Spare: engine.SpareAbsent}, title: "not on WhatsApp, or client too old", advice: "leave the phone out of the next audience"},
 	{lo: 131047, asks: fail, title: "outside the 24 hour window", advice: "only templates go out of the window: look whether the campaign's is one"},
 	{lo: 131050, asks: engine.Answer{Action: engine.Fail, Spare: engine.SpareForGood}, title: "recipient stopped marketing messages from you", advice: "leave them out: they have to ask for it again"},
 	{lo: 131062, asks: fail, title: "recipient id not supported for this message"},

@@ -51,6 +51,11 @@ type CampaignSpec struct {
 	ExpireAt     time.Time        // nothing is sent from here on; zero: never
 	OnUnknown    engine.OnUnknown // default UnknownFails
 	engine.Retry                  // MaxAttempts 1 to 100, 0 = 5; Jitter default FullJitter
+	// Of marketing alone. AbsentDays: whom any campaign's message did not reach
+	// since, because they are not on WhatsApp, is left out; 0 to 365. Cap: whoever
+	// had that many messages of any marketing campaign in CapDays is left out; 0: no cap.
+	AbsentDays   int
+	Cap, CapDays int
 }
 
 // Campaign is a campaign as it stands.
@@ -89,6 +94,7 @@ func (s *Store) CreateCampaign(ctx context.Context, c CampaignSpec) (int64, erro
 		Params: params, Columns: append([]string{}, c.Columns...), Priority: int32(c.Priority),
 		StartAt: instant(c.StartAt), ExpireAt: instant(c.ExpireAt), OnUnknown: string(c.OnUnknown),
 		MaxAttempts: int32(c.MaxAttempts), Jitter: string(c.Jitter),
+		AbsentDays: int32(c.AbsentDays), CapMessages: int32(c.Cap), CapDays: int32(c.CapDays),
 	}
 	for _, n := range c.Numbers {
 		p.Numbers = append(p.Numbers, n.ID)
@@ -148,6 +154,18 @@ func (c CampaignSpec) checkPolicies() error {
 	case engine.FullJitter, engine.DecorrelatedJitter:
 	default:
 		return refuse(ErrRefused, "the jitter of retries must be full or decorrelated")
+	}
+	return c.checkSparing()
+}
+
+func (c CampaignSpec) checkSparing() error {
+	switch {
+	case c.AbsentDays < 0 || c.AbsentDays > 365:
+		return refuse(ErrRefused, "the days for which persons are left out who are not on WhatsApp must be from 0 to 365")
+	case (c.Cap == 0) != (c.CapDays == 0) || c.Cap < 0 || c.Cap > 100 || c.CapDays < 0 || c.CapDays > 365:
+		return refuse(ErrRefused, "a cap is 1 to 100 messages in 1 to 365 days")
+	case c.Cap > 0 && c.Template.Category != engine.Marketing:
+		return refuse(ErrRefused, "a cap counts marketing, and this campaign is %s: leave the cap out", c.Template.Category)
 	}
 	return c.checkBindings()
 }
@@ -247,6 +265,7 @@ func campaign(r db.CampaignsRow) (Campaign, error) {
 		CampaignSpec: CampaignSpec{
 			Name: r.Name, Columns: r.Columns, Priority: int(r.Priority), StartAt: r.StartAt.Time, ExpireAt: r.ExpireAt.Time,
 			OnUnknown: engine.OnUnknown(r.OnUnknown), Retry: engine.Retry{MaxAttempts: int(r.MaxAttempts), Jitter: engine.Jitter(r.Jitter)},
+			AbsentDays: int(r.AbsentDays), Cap: int(r.CapMessages), CapDays: int(r.CapDays),
 			Template: engine.Template{Name: r.Template, Language: r.Language, Category: engine.Category(r.Category)},
 		},
 		ID: r.ID, State: CampaignState(r.State), Reason: r.StateReason, Paused: duration(r.PausedSeconds),

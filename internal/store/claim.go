@@ -8,15 +8,33 @@ import (
 	"github.com/weirhq/weir/internal/store/db"
 )
 
+// What a claim notes of those it settles without a message: the words of an
+// attempt, in exports and counts too.
+const (
+	ReasonOptedOut = "opted_out"       // on an operator's list, or by Meta's word
+	ReasonSaidStop = "said_stop"       // by their own, in a message to us
+	ReasonAbsent   = "not_on_whatsapp" // when a message to them last failed (131026)
+	ReasonCap      = "frequency_cap"   // enough marketing of any campaign lately
+)
+
 // Claim takes at most ask.Free due recipients, never more than 500. Whom it
-// finds opted out it settles and returns as Suppressed; whom it finds to be left
+// finds opted out, not on WhatsApp or over the campaign's cap it settles, with
+// the reason, and returns as Suppressed; whom it finds to be left
 // in peace for a while it puts off and returns as Waiting. Nothing comes back
 // when a gate is closed; which one, the statement does not say.
 func (s *Store) Claim(ctx context.Context, ask engine.Ask) ([]engine.Recipient, error) {
 	p := claimParams(ask)
 	var rows []db.ClaimRecipientsRow
 	err := again(func() (err error) {
-		rows, err = s.q.ClaimRecipients(ctx, s.pool, p)
+		if !ask.Capped {
+			rows, err = s.q.ClaimRecipients(ctx, s.pool, p)
+			return err
+		}
+		tx := &pipeline{pool: s.pool}
+		if err := s.q.LockCaps(ctx, tx); err != nil {
+			return err
+		}
+		rows, err = s.q.ClaimRecipients(ctx, tx, p)
 		return err
 	})
 	if err != nil {
@@ -36,6 +54,7 @@ func (s *Store) Claim(ctx context.Context, ask engine.Ask) ([]engine.Recipient, 
 func claimParams(ask engine.Ask) *db.ClaimRecipientsParams {
 	p := &db.ClaimRecipientsParams{
 		Number: ask.Lease.Number, Lease: ask.Lease.ID, Seq: ask.Seq, Free: int32(min(max(ask.Free, 0), 500)), Probe: ask.Probe,
+		Capped: ask.Capped,
 	}
 	for i, slice := range ask.Slices {
 		p.Campaigns = append(p.Campaigns, slice.Campaign)

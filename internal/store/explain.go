@@ -35,6 +35,7 @@ type PersonRow struct {
 	PausedUntil            time.Time // running: not claimed from before; zero: not paused
 	OnUnknown              engine.OnUnknown
 	MaxAttempts            int
+	AbsentDays             int // whom it leaves out for not being on WhatsApp
 	CreatedAt, StartAt     time.Time
 	StartedAt, ExpireAt    time.Time
 	ZoneOpens, ZoneCloses  time.Time // zero: always open
@@ -83,10 +84,21 @@ type Sender struct {
 	HostOpenUntil time.Time
 }
 
+// SuppressionKind is why nothing may be sent to a person.
+type SuppressionKind string
+
+// The kinds. Each is a row of its own: none lifts or shortens another.
+const (
+	OptOut   SuppressionKind = "suppress" // an operator's list, or Meta's word
+	SaidStop SuppressionKind = "stop"     // the person's own, in a message to us
+	Absent   SuppressionKind = "absent"   // not on WhatsApp when last tried
+	Wait     SuppressionKind = "wait"     // for a time: Meta's limits on one person
+)
+
 // Suppression is whom nothing may be sent to, or not yet.
 type Suppression struct {
 	Scope  string // all, a category, waba:ID, waba:ID:category or number:ID
-	Wait   bool   // for a time: Meta's limits on one person
+	Kind   SuppressionKind
 	Reason string
 	At     time.Time
 	Until  time.Time // zero: for ever
@@ -141,7 +153,7 @@ func personRow(r db.PersonRowsRow) (PersonRow, error) {
 	return PersonRow{
 		Recipient: r.ID, Phone: r.Phone, Line: r.Line, File: r.File,
 		Campaign: r.Name, CampaignID: r.CampaignID, Category: engine.Category(r.Category), State: CampaignState(r.State), StateReason: r.StateReason, PausedUntil: r.PausedUntil.Time,
-		OnUnknown: engine.OnUnknown(r.OnUnknown), MaxAttempts: int(r.MaxAttempts),
+		OnUnknown: engine.OnUnknown(r.OnUnknown), MaxAttempts: int(r.MaxAttempts), AbsentDays: int(r.AbsentDays),
 		CreatedAt: r.CreatedAt.Time, StartAt: r.StartAt.Time, StartedAt: r.StartedAt.Time, ExpireAt: r.ExpireAt.Time,
 		ZoneOpens: r.OpensAt.Time, ZoneCloses: r.ClosesAt.Time, TZ: r.Tz,
 		Status: status, Claim: r.Claim, Attempt: int(r.Attempt), Replays: int(r.Replays), Number: r.NumberID, MessageID: r.MessageID, ErrorCode: int(r.ErrorCode),
@@ -207,7 +219,7 @@ func (s *Store) explainPhone(ctx context.Context, written []string, p *Person) e
 		return fmt.Errorf("read suppressions: %w", err)
 	}
 	for _, o := range suppressions {
-		p.Suppressions = append(p.Suppressions, Suppression{Scope: o.Scope, Wait: o.Kind == "wait", Reason: o.Reason, At: o.At.Time, Until: o.Until.Time, Holds: o.Holds})
+		p.Suppressions = append(p.Suppressions, Suppression{Scope: o.Scope, Kind: SuppressionKind(o.Kind), Reason: o.Reason, At: o.At.Time, Until: o.Until.Time, Holds: o.Holds})
 	}
 	digits := make([]string, len(written))
 	for i, phone := range written {

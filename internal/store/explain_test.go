@@ -50,7 +50,7 @@ func TestExplain(t *testing.T) {
 	if len(now.Senders) != 1 || now.Senders[0].ID != labNumber || !now.Senders[0].Owned || now.Senders[0].Breaker != "closed" || now.Senders[0].Host != "closed" {
 		t.Errorf("senders: %+v", now.Senders)
 	}
-	if len(p.Suppressions) != 2 || p.Suppressions[0].Wait || !p.Suppressions[0].Until.IsZero() || !p.Suppressions[1].Wait || !p.Suppressions[1].Holds || !p.Confirmed || len(p.Unmatched) != 1 || p.Unmatched[0].MessageID != "m9" {
+	if len(p.Suppressions) != 2 || p.Suppressions[0].Kind == Wait || !p.Suppressions[0].Until.IsZero() || p.Suppressions[1].Kind != Wait || !p.Suppressions[1].Holds || !p.Confirmed || len(p.Unmatched) != 1 || p.Unmatched[0].MessageID != "m9" {
 		t.Errorf("opt-outs %+v, webhooks %+v", p.Suppressions, p.Unmatched)
 	}
 	if _, err := l.Explain(t.Context(), "+4915100000000"); !errors.Is(err, ErrNotFound) {

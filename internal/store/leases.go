@@ -122,7 +122,7 @@ func (s *Store) Work(ctx context.Context, lease engine.LeaseID) (engine.Work, er
 			return engine.Work{}, fmt.Errorf("decode template parameters of campaign %d: %w", r.ID, err)
 		}
 		work.Campaigns[i] = engine.Campaign{
-			ID: r.ID, Priority: int(r.Priority), Zones: r.Zones, Template: t,
+			ID: r.ID, Priority: int(r.Priority), Zones: r.Zones, Template: t, Capped: r.Capped,
 			Retry: engine.Retry{MaxAttempts: int(r.MaxAttempts), Jitter: engine.Jitter(r.Jitter)},
 		}
 	}

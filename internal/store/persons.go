@@ -105,7 +105,8 @@ func (s *Store) retryFailed(ctx context.Context, updates []engine.StatusUpdate, 
 	return wrap("retry failed messages", refusedData(err))
 }
 
-// DropWaits deletes the waits of persons that have been over for a day.
+// DropWaits deletes what keeps persons in peace for a time (waits, and not being
+// on WhatsApp) once it has been over for a day.
 func (s *Store) DropWaits(ctx context.Context) error {
 	const piece = 10_000
 	for {

@@ -117,6 +117,21 @@ func (s *Store) ErrorsByCode(ctx context.Context, campaign int64) ([]CodeCount, 
 	return counts, nil
 }
 
+// SuppressedByReason counts those of a campaign that a claim settled without a
+// message, by one of the Reasons. Its cost is as that of
+// ErrorsByCode.
+func (s *Store) SuppressedByReason(ctx context.Context, campaign int64) (map[string]int64, error) {
+	rows, err := s.q.SuppressedByReason(ctx, s.pool, campaign)
+	if err != nil {
+		return nil, fmt.Errorf("count suppressed by reason: %w", err)
+	}
+	counts := make(map[string]int64, len(rows))
+	for _, r := range rows {
+		counts[r.Reason] = r.N
+	}
+	return counts, nil
+}
+
 // NumberPace is how far one number of a campaign has come, and what holds it.
 type NumberPace struct {
 	engine.Number

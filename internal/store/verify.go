@@ -103,6 +103,7 @@ func (f *findings) judge(policy engine.OnUnknown) (Verification, error) {
 		sum.WrongAttempts += r.WrongAttempts
 		sum.Stuck += r.Stuck
 		sum.Unlisted += r.Unlisted
+		sum.Unreasoned += r.Unreasoned
 		v.Orphaned += r.Orphaned
 	}
 	v.Missing = v.Statuses[engine.Accepted] + v.Statuses[engine.Held]
@@ -148,6 +149,7 @@ func rowChecks(sum db.VerifyRowsRow) []Check {
 		check("attempts", "no recipient has spent more attempts than the campaign allows", sum.WrongAttempts, 0, byHand),
 		check("stuck", "every recipient that is being sent is in a lane's hands", sum.Stuck, 0, byHand),
 		check("unknown", "every unknown outcome is listed to be resolved", sum.Unlisted, 0, byHand),
+		check("suppressed", "every recipient that was left out has its reason", sum.Unreasoned, 0, byHand),
 	}
 }
 

@@ -33,6 +33,7 @@ func sent(t require, s *Store, name string) int64 {
 			delivered_at = CASE WHEN st.status >= 'delivered' THEN now() END, read_at = CASE WHEN st.status = 'read' THEN now() END
 		FROM n JOIN st ON st.n = n.n WHERE r.id = n.id`, id)
 	exec(t, s, "INSERT INTO unknowns SELECT id, claim FROM recipients WHERE campaign_id = $1 AND status = 'unknown'", id)
+	exec(t, s, "INSERT INTO attempts (recipient_id, claim, title) SELECT id, claim, 'opted_out' FROM recipients WHERE campaign_id = $1 AND status = 'suppressed'", id)
 	exec(t, s, `WITH l AS (UPDATE number_leases SET lease_id = gen_random_uuid(), expires_at = now() + interval '1 h' RETURNING number_id, lease_id)
 		INSERT INTO claims (number_id, lease_id, seq, ids, fences, dues)
 		SELECT l.number_id, l.lease_id, $1, ARRAY[r.id], ARRAY[r.claim], ARRAY[now()] FROM l, recipients r WHERE r.campaign_id = $1 AND r.status = 'sending'`, id)
@@ -88,6 +89,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		{"stuck", "", "UPDATE claims SET fences = '{7}' WHERE seq = @c"},
 		{"unknown", "", "DELETE FROM unknowns"},
 		{"unknown", "", "UPDATE unknowns SET claim = 7"},
+		{"suppressed", "", "DELETE FROM attempts a USING recipients r WHERE r.id = a.recipient_id AND r.campaign_id = @c AND r.status = 'suppressed'"},
 		{"sent_once", "", "INSERT INTO attempts (recipient_id, claim, message_id) SELECT id, 7, 'wamid.second' FROM recipients WHERE campaign_id = @c AND status = 'read'"},
 		{"counts", "", "INSERT INTO campaign_counts VALUES (@c, 'read', 1)"},
 	} {

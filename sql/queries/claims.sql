@@ -9,10 +9,17 @@
 --   due     the literal LIMIT 500 keeps the planner from reading the whole
 --           table; LIMIT NULL would be no limit, hence the coalesces. A probe
 --           is one row
+--   twin    a person's second row and further ones in this batch
 --   taken   rechecks pending on the locked row; spends the attempt. Who has opted
---           out is settled; who must be left in peace for a while is pending
---           again, due when that is over, with nothing spent. One probe tells
---           both, and OFFSET 0 keeps the planner from making it once per mention
+--           out, is not on WhatsApp or has had enough is settled, with the reason;
+--           who must be left in peace for a while is pending again, due when that
+--           is over, with nothing spent. listed: one probe tells all of it, and
+--           OFFSET 0 keeps the planner from making it once per mention. had: for
+--           campaigns with a cap alone, whose slices are empty unless the caller
+--           holds LockCaps: what another claim takes of the same persons at the
+--           same time could not be seen. A message under way may yet fail, so it
+--           only makes wait
+--   told    why a row was settled
 --   booked  what a dead owner leaves behind; dues lets a give-back restore due_at
 WITH lease AS MATERIALIZED (
     SELECT number_id FROM number_leases
@@ -31,31 +38,52 @@ WITH lease AS MATERIALIZED (
     SELECT unnest(@campaigns::bigint[]) AS campaign_id, unnest(@zones::smallint[]) AS zone,
         unnest(@shares::int[]) AS n, unnest(@turns::int[]) AS turn
 ), slice AS MATERIALIZED (
-    SELECT a.campaign_id, a.zone, a.n, c.category, gate.waba_id FROM gate CROSS JOIN ask a
+    SELECT a.campaign_id, a.zone, a.n, c.category, c.absent_days, c.cap_messages, c.cap_days, gate.waba_id FROM gate CROSS JOIN ask a
     JOIN campaigns c ON c.id = a.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
+        AND (c.cap_messages IS NULL OR @capped::boolean)
     JOIN campaign_numbers cn ON cn.campaign_id = c.id AND cn.number_id = @number::text
     JOIN campaign_zones z ON z.campaign_id = a.campaign_id AND z.zone = a.zone AND z.opens_at <= now() AND z.closes_at > now()
     ORDER BY c.priority DESC, a.turn
 ), due AS MATERIALIZED (
-    SELECT q.id, q.due_at, q.category, q.waba_id FROM (
-        SELECT d.id, d.due_at, slice.category, slice.waba_id FROM slice CROSS JOIN LATERAL (
-            SELECT r.id, r.due_at FROM recipients r
+    SELECT q.* FROM (
+        SELECT d.id, d.due_at, d.replays, slice.category, slice.absent_days, slice.cap_messages, slice.cap_days, slice.waba_id FROM slice CROSS JOIN LATERAL (
+            SELECT r.id, r.due_at, r.replays FROM recipients r
             WHERE r.campaign_id = slice.campaign_id AND r.zone = slice.zone AND r.due_at <= now()
             ORDER BY r.due_at DESC, r.id LIMIT coalesce(slice.n, 0) FOR NO KEY UPDATE SKIP LOCKED) d
         LIMIT coalesce(least(@free::int, CASE WHEN @probe::text <> '' THEN 1 END), 0)) q
     LIMIT 500
+), twin AS MATERIALIZED (
+    SELECT w.id, w.ahead FROM (SELECT due.id, row_number() OVER (PARTITION BY p.phone, due.category ORDER BY due.id) - 1 AS ahead
+        FROM due CROSS JOIN LATERAL (SELECT p.phone FROM recipient_params p WHERE p.id = due.id OFFSET 0) p WHERE @capped::boolean) w WHERE w.ahead > 0
 ), taken AS (
-    UPDATE recipients r SET due_at = CASE WHEN NOT stop.hit THEN stop.wait END,
-        claim = r.claim + CASE WHEN stop.hit OR stop.wait IS NULL THEN 1 ELSE 0 END,
-        number_id = CASE WHEN stop.hit OR stop.wait IS NULL THEN @number::text ELSE r.number_id END,
-        attempt = r.attempt + CASE WHEN stop.hit OR stop.wait IS NOT NULL THEN 0 ELSE 1 END,
-        status = CASE WHEN stop.hit THEN 'suppressed' WHEN stop.wait IS NOT NULL THEN 'pending' ELSE 'sending' END::recipient_status
-    FROM due JOIN recipient_params p ON p.id = due.id
-        CROSS JOIN LATERAL (SELECT coalesce(bool_or(s.kind = 'suppress'), false) AS hit, max(s.until) AS wait
-            FROM suppressions s WHERE s.phone = p.phone AND s.until > now() AND s.scope IN ('all', due.category,
-                'waba:' || due.waba_id, 'waba:' || due.waba_id || ':' || due.category, 'number:' || @number::text) OFFSET 0) stop
+    UPDATE recipients r SET due_at = CASE WHEN stop.why IS NULL THEN stop.wait END,
+        claim = r.claim + CASE WHEN stop.why IS NULL AND stop.wait IS NOT NULL THEN 0 ELSE 1 END,
+        number_id = CASE WHEN stop.why IS NULL AND stop.wait IS NOT NULL THEN r.number_id ELSE @number::text END,
+        attempt = r.attempt + CASE WHEN stop.why IS NULL AND stop.wait IS NULL THEN 1 ELSE 0 END,
+        error_code = CASE WHEN stop.why IS NULL THEN r.error_code END,
+        status = CASE WHEN stop.why IS NOT NULL THEN 'suppressed' WHEN stop.wait IS NOT NULL THEN 'pending' ELSE 'sending' END::recipient_status
+    FROM due JOIN recipient_params p ON p.id = due.id LEFT JOIN twin ON twin.id = due.id
+    CROSS JOIN LATERAL (
+        SELECT min(CASE s.kind WHEN 'suppress' THEN 1 WHEN 'stop' THEN 2 WHEN 'absent' THEN 3 END) AS kind, max(s.until) FILTER (WHERE s.kind = 'wait') AS wait
+        FROM suppressions s WHERE s.phone = p.phone AND s.until > now() AND s.scope IN ('all', due.category,
+            'waba:' || due.waba_id, 'waba:' || due.waba_id || ':' || due.category, 'number:' || @number::text)
+          AND (s.kind <> 'absent' OR (due.replays = 0 AND s.at > now() - make_interval(days => due.absent_days) AND NOT EXISTS (
+            SELECT FROM (SELECT q.id FROM recipient_params q WHERE q.phone = p.phone ORDER BY q.campaign_id DESC LIMIT 100) q
+            CROSS JOIN LATERAL (SELECT FROM recipients x WHERE x.id = q.id AND x.delivered_at > s.at OFFSET 0) x))) OFFSET 0) listed
+    CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE x.status <> 'sending') AS done, count(*) FILTER (WHERE x.status = 'sending') AS going
+        FROM (SELECT q.id FROM recipient_params q WHERE @capped::boolean AND due.cap_messages IS NOT NULL AND q.phone = p.phone ORDER BY q.campaign_id DESC LIMIT 100) q
+        CROSS JOIN LATERAL (SELECT x.status FROM recipients x JOIN campaigns k ON k.id = x.campaign_id AND k.category = 'marketing'
+            WHERE x.id = q.id AND x.id <> due.id AND (x.status IN ('sending', 'unknown') OR (x.status >= 'accepted' AND x.status <> 'failed'
+                AND coalesce(x.accepted_at, x.sent_at, x.delivered_at, x.read_at, now()) > now() - make_interval(days => due.cap_days))) OFFSET 0) x OFFSET 0) had
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN listed.kind = 1 THEN 'opted_out' WHEN listed.kind = 2 THEN 'said_stop' WHEN listed.kind = 3 THEN 'not_on_whatsapp'
+                WHEN had.done >= due.cap_messages THEN 'frequency_cap' END AS why,
+            greatest(listed.wait, CASE WHEN had.done + had.going + coalesce(twin.ahead, 0) >= due.cap_messages THEN now() + interval '10 seconds' END) AS wait OFFSET 0) stop
     WHERE r.id = due.id AND r.status = 'pending'
-    RETURNING r.id, r.campaign_id, r.claim, r.attempt, r.status, coalesce(r.error_code, 0) AS code, due.due_at, p.phone, p.params
+    RETURNING r.id, r.campaign_id, r.claim, r.attempt, r.status, coalesce(r.error_code, 0) AS code, due.due_at, p.phone, p.params, stop.why
+), told AS (
+    INSERT INTO attempts (recipient_id, claim, number_id, title) SELECT id, claim, @number::text, why FROM taken WHERE status = 'suppressed'
 ), booked AS (
     INSERT INTO claims (number_id, lease_id, seq, ids, fences, dues)
     SELECT @number::text, @lease::uuid, @seq::bigint, array_agg(id ORDER BY id), array_agg(claim ORDER BY id), array_agg(due_at ORDER BY id)
@@ -66,6 +94,11 @@ WITH lease AS MATERIALIZED (
     UNION ALL SELECT campaign_id, status, count(*) FROM taken WHERE status <> 'pending' GROUP BY campaign_id, status
 )
 SELECT id, campaign_id, claim, attempt, status::text AS status, code::int AS code, due_at, phone, params FROM taken ORDER BY id;
+
+-- name: LockCaps :exec
+-- Runs before ClaimRecipients in the same implicit transaction: claims that
+-- count messages to a person come one after the other, across the fleet.
+SELECT pg_advisory_xact_lock(hashtextextended('weir.caps', 0));
 
 -- name: GiveBackClaims :one
 -- Claim calls of my own lease that returned an error may have committed: what

@@ -5,7 +5,7 @@
 -- A phone's rows in its newest 200 campaigns, in any of the ways in which it
 -- may be written; what holds a row back is told by others.
 SELECT p.id, p.phone, p.line, c.id AS campaign_id, c.name, c.category, c.state, coalesce(c.state_reason, '')::text AS state_reason, c.paused_until,
-    c.on_unknown, c.max_attempts, c.created_at, c.start_at, c.started_at, c.expire_at, coalesce(i.file, '')::text AS file,
+    c.on_unknown, c.max_attempts, c.absent_days, c.created_at, c.start_at, c.started_at, c.expire_at, coalesce(i.file, '')::text AS file,
     r.status::text AS status, r.claim, r.attempt, r.replays, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
     coalesce(r.error_code, 0)::int AS error_code, coalesce(r.last_replay_id::text, '')::text AS last_replay_id,
     r.due_at, r.accepted_at, r.sent_at, r.delivered_at, r.read_at, r.failed_at, u.since AS unknown_since, z.opens_at, z.closes_at, coalesce(z.tz, '')::text AS tz,

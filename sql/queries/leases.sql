@@ -86,7 +86,7 @@ SELECT number_id, lease_id, holder, 'release' FROM gone;
 -- name: WorkCampaigns :many
 -- What this number may claim from now: the claim statement's own gates, so that
 -- no turn goes to a campaign or a zone that would give nothing.
-SELECT c.id, c.priority, c.max_attempts, c.jitter, c.template, c.language, c.category, c.params,
+SELECT c.id, c.priority, c.max_attempts, c.jitter, c.template, c.language, c.category, c.params, (c.cap_messages IS NOT NULL)::boolean AS capped,
     array_agg(z.zone ORDER BY z.zone)::smallint[] AS zones
 FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
 JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()

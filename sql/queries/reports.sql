@@ -44,8 +44,16 @@ SELECT coalesce(a.code, 0)::int AS code,
 FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi
 JOIN recipients r ON r.id = a.recipient_id AND r.campaign_id = g.campaign_id
 WHERE g.campaign_id = @campaign::bigint AND (a.code IS NOT NULL OR a.title IS NOT NULL)
+  AND NOT (r.status = 'suppressed' AND a.claim = r.claim)
 GROUP BY a.code, CASE WHEN a.code IS NULL THEN a.title END
 ORDER BY count(*) DESC, a.code;
+
+-- name: SuppressedByReason :many
+-- Why nothing was sent to whom a claim settled; the cost grows with attempts.
+SELECT a.title::text AS reason, count(*) AS n
+FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi AND a.code IS NULL AND a.title IS NOT NULL
+JOIN recipients r ON r.id = a.recipient_id AND r.campaign_id = g.campaign_id AND r.claim = a.claim AND r.status = 'suppressed'
+WHERE g.campaign_id = @campaign::bigint GROUP BY a.title;
 
 -- name: CampaignPace :many
 SELECT n.id AS number_id, coalesce(n.display, '')::text AS display, cn.role, n.mps_limit, n.headroom, n.burst, n.enabled,
@@ -74,7 +82,9 @@ SELECT r.status::text AS status, count(*) AS n,
     count(*) FILTER (WHERE r.attempt < 0 OR r.attempt > c.max_attempts) AS wrong_attempts,
     count(*) FILTER (WHERE r.status = 'sending' AND b.id IS NULL) AS stuck,
     count(*) FILTER (WHERE r.status = 'sending' AND NOT b.owned) AS orphaned,
-    count(*) FILTER (WHERE r.status = 'unknown' AND (u.recipient_id IS NULL OR u.claim <> r.claim)) AS unlisted
+    count(*) FILTER (WHERE r.status = 'unknown' AND (u.recipient_id IS NULL OR u.claim <> r.claim)) AS unlisted,
+    count(*) FILTER (WHERE r.status = 'suppressed' AND NOT EXISTS (
+        SELECT FROM attempts a WHERE a.recipient_id = r.id AND a.claim = r.claim AND a.title IS NOT NULL)) AS unreasoned
 FROM campaigns c JOIN campaign_ranges g ON g.campaign_id = c.id
 JOIN recipients r ON r.id BETWEEN g.lo AND g.hi AND r.campaign_id = c.id
 LEFT JOIN recipient_params p ON p.id = r.id AND p.campaign_id = r.campaign_id

@@ -83,6 +83,7 @@ SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.
     (CASE WHEN c.state = 'running' AND coalesce(c.paused_until, '-infinity') <= now() THEN '' ELSE coalesce(c.state_reason, '') END)::text AS state_reason,
     (CASE WHEN c.state = 'running' THEN greatest(extract(epoch FROM c.paused_until - now()), 0) ELSE 0 END)::double precision AS paused_seconds,
     c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
+    c.absent_days, coalesce(c.cap_messages, 0)::int AS cap_messages, coalesce(c.cap_days, 0)::int AS cap_days,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,
@@ -122,6 +123,9 @@ type CampaignsRow struct {
 	MaxAttempts   int32
 	Jitter        string
 	CreatedAt     pgtype.Timestamptz
+	AbsentDays    int32
+	CapMessages   int32
+	CapDays       int32
 	Numbers       []string
 	Roles         []string
 	File          string
@@ -165,6 +169,9 @@ func (q *Queries) Campaigns(ctx context.Context, db DBTX, arg *CampaignsParams) 
 			&i.MaxAttempts,
 			&i.Jitter,
 			&i.CreatedAt,
+			&i.AbsentDays,
+			&i.CapMessages,
+			&i.CapDays,
 			&i.Numbers,
 			&i.Roles,
 			&i.File,
@@ -208,13 +215,15 @@ func (q *Queries) CondemnCampaign(ctx context.Context, db DBTX, id int64) (int64
 const createCampaign = `-- name: CreateCampaign :many
 
 WITH made AS (
-    INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts, jitter)
+    INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts, jitter,
+        absent_days, cap_messages, cap_days)
     VALUES ($1::text, $2::text, $3::text, $4::text, $5::jsonb, $6::text[], $7::int,
-        $8::timestamptz, $9::timestamptz, $10::text, $11::int, $12::text)
+        $8::timestamptz, $9::timestamptz, $10::text, $11::int, $12::text,
+        $13::int, nullif($14::int, 0), nullif($15::int, 0))
     ON CONFLICT (name) DO NOTHING RETURNING id
 ), sender AS (
     INSERT INTO campaign_numbers (number_id, campaign_id, role)
-    SELECT unnest($13::text[]), made.id, unnest($14::text[]) FROM made
+    SELECT unnest($16::text[]), made.id, unnest($17::text[]) FROM made
 ), zoned AS (
     INSERT INTO campaign_zones (campaign_id) SELECT id FROM made
 )
@@ -234,6 +243,9 @@ type CreateCampaignParams struct {
 	OnUnknown   string
 	MaxAttempts int32
 	Jitter      string
+	AbsentDays  int32
+	CapMessages int32
+	CapDays     int32
 	Numbers     []string
 	Roles       []string
 }
@@ -255,6 +267,9 @@ func (q *Queries) CreateCampaign(ctx context.Context, db DBTX, arg *CreateCampai
 		arg.OnUnknown,
 		arg.MaxAttempts,
 		arg.Jitter,
+		arg.AbsentDays,
+		arg.CapMessages,
+		arg.CapDays,
 		arg.Numbers,
 		arg.Roles,
 	)

@@ -394,7 +394,7 @@ func (q *Queries) ReleaseLease(ctx context.Context, db DBTX, arg *ReleaseLeasePa
 }
 
 const workCampaigns = `-- name: WorkCampaigns :many
-SELECT c.id, c.priority, c.max_attempts, c.jitter, c.template, c.language, c.category, c.params,
+SELECT c.id, c.priority, c.max_attempts, c.jitter, c.template, c.language, c.category, c.params, (c.cap_messages IS NOT NULL)::boolean AS capped,
     array_agg(z.zone ORDER BY z.zone)::smallint[] AS zones
 FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
 JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
@@ -411,6 +411,7 @@ type WorkCampaignsRow struct {
 	Language    string
 	Category    string
 	Params      []byte
+	Capped      bool
 	Zones       []int16
 }
 
@@ -434,6 +435,7 @@ func (q *Queries) WorkCampaigns(ctx context.Context, db DBTX, number string) ([]
 			&i.Language,
 			&i.Category,
 			&i.Params,
+			&i.Capped,
 			&i.Zones,
 		); err != nil {
 			return nil, err

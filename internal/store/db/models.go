@@ -155,6 +155,9 @@ type Campaign struct {
 	OnUnknown      string
 	MaxAttempts    int32
 	Jitter         string
+	AbsentDays     int32
+	CapMessages    pgtype.Int4
+	CapDays        pgtype.Int4
 	CreatedAt      pgtype.Timestamptz
 }
 

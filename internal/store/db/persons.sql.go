@@ -11,7 +11,7 @@ import (
 
 const dropWaits = `-- name: DropWaits :execrows
 DELETE FROM suppressions WHERE (phone, scope, kind) IN (
-    SELECT s.phone, s.scope, s.kind FROM suppressions s WHERE s.kind = 'wait' AND s.until < now() - interval '1 day'
+    SELECT s.phone, s.scope, s.kind FROM suppressions s WHERE s.kind IN ('absent', 'wait') AND s.until < now() - interval '1 day'
     ORDER BY s.until LIMIT $1 FOR UPDATE SKIP LOCKED)
 `
 
@@ -108,8 +108,8 @@ WITH news AS (
         unnest($7::bigint[]) AS for_ms, unnest($8::bigint[]) AS at_ms, unnest($9::text[]) AS reason
 ), person AS (
     SELECT coalesce(p.phone, nullif(n.phone, '')) AS phone, n.spare, n.reason,
-        CASE n.spare WHEN 'pair' THEN 'number:' || m.id ELSE 'waba:' || coalesce(nullif(n.account, ''), m.waba_id) || ':marketing' END AS scope,
-        CASE WHEN n.spare IN ('pair', 'marketing') THEN 'wait' ELSE 'suppress' END AS kind,
+        CASE n.spare WHEN 'pair' THEN 'number:' || m.id WHEN 'absent' THEN 'marketing' ELSE 'waba:' || coalesce(nullif(n.account, ''), m.waba_id) || ':marketing' END AS scope,
+        CASE WHEN n.spare IN ('pair', 'marketing') THEN 'wait' WHEN n.spare = 'absent' THEN 'absent' ELSE 'suppress' END AS kind,
         coalesce(to_timestamp(nullif(n.at_ms, 0) / 1000.0), now()) AS at, n.for_ms * interval '1 millisecond' AS span
     FROM news n LEFT JOIN recipients r ON r.id = n.id LEFT JOIN recipient_params p ON p.id = n.id
     LEFT JOIN numbers m ON m.id = coalesce(nullif(n.number_id, ''), r.number_id)
@@ -117,7 +117,7 @@ WITH news AS (
 ), latest AS (
     SELECT DISTINCT ON (phone, scope, kind) phone, scope, kind, reason, at, CASE spare
             WHEN 'pair' THEN now() + interval '1 second' WHEN 'marketing' THEN at + span
-            WHEN 'for_good' THEN 'infinity'::timestamptz ELSE '-infinity' END AS until
+            WHEN 'for_good' THEN 'infinity'::timestamptz WHEN 'absent' THEN at + interval '365 days' ELSE '-infinity' END AS until
     FROM person WHERE phone IS NOT NULL AND scope IS NOT NULL ORDER BY phone, scope, kind, at DESC, spare
 )
 INSERT INTO suppressions AS s (phone, scope, kind, reason, until, at)
@@ -154,6 +154,8 @@ type SparePersonsParams struct {
 //	           burst of 45 is owed for 4 and a half
 //	marketing  the account's marketing waits for_ms from when it was said
 //	for_good   the account's marketing has been refused
+//	absent     not on WhatsApp: all marketing is told, whoever sends it, for a year
+//	           at most; each campaign says for how many days of it that counts
 //	resume     … and is wanted again
 func (q *Queries) SparePersons(ctx context.Context, db DBTX, arg *SparePersonsParams) error {
 	_, err := db.Exec(ctx, sparePersons,

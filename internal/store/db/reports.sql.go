@@ -91,6 +91,7 @@ SELECT coalesce(a.code, 0)::int AS code,
 FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi
 JOIN recipients r ON r.id = a.recipient_id AND r.campaign_id = g.campaign_id
 WHERE g.campaign_id = $1::bigint AND (a.code IS NOT NULL OR a.title IS NOT NULL)
+  AND NOT (r.status = 'suppressed' AND a.claim = r.claim)
 GROUP BY a.code, CASE WHEN a.code IS NULL THEN a.title END
 ORDER BY count(*) DESC, a.code
 `
@@ -237,6 +238,39 @@ func (q *Queries) InstanceKey(ctx context.Context, db DBTX) ([]byte, error) {
 	return callback_key, err
 }
 
+const suppressedByReason = `-- name: SuppressedByReason :many
+SELECT a.title::text AS reason, count(*) AS n
+FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi AND a.code IS NULL AND a.title IS NOT NULL
+JOIN recipients r ON r.id = a.recipient_id AND r.campaign_id = g.campaign_id AND r.claim = a.claim AND r.status = 'suppressed'
+WHERE g.campaign_id = $1::bigint GROUP BY a.title
+`
+
+type SuppressedByReasonRow struct {
+	Reason string
+	N      int64
+}
+
+// Why nothing was sent to whom a claim settled; the cost grows with attempts.
+func (q *Queries) SuppressedByReason(ctx context.Context, db DBTX, campaign int64) ([]SuppressedByReasonRow, error) {
+	rows, err := db.Query(ctx, suppressedByReason, campaign)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SuppressedByReasonRow
+	for rows.Next() {
+		var i SuppressedByReasonRow
+		if err := rows.Scan(&i.Reason, &i.N); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const verifyCounts = `-- name: VerifyCounts :many
 SELECT c.status::text AS status, sum(c.n)::bigint AS n FROM campaign_counts c WHERE c.campaign_id = $1::bigint GROUP BY c.status
 `
@@ -282,7 +316,9 @@ SELECT r.status::text AS status, count(*) AS n,
     count(*) FILTER (WHERE r.attempt < 0 OR r.attempt > c.max_attempts) AS wrong_attempts,
     count(*) FILTER (WHERE r.status = 'sending' AND b.id IS NULL) AS stuck,
     count(*) FILTER (WHERE r.status = 'sending' AND NOT b.owned) AS orphaned,
-    count(*) FILTER (WHERE r.status = 'unknown' AND (u.recipient_id IS NULL OR u.claim <> r.claim)) AS unlisted
+    count(*) FILTER (WHERE r.status = 'unknown' AND (u.recipient_id IS NULL OR u.claim <> r.claim)) AS unlisted,
+    count(*) FILTER (WHERE r.status = 'suppressed' AND NOT EXISTS (
+        SELECT FROM attempts a WHERE a.recipient_id = r.id AND a.claim = r.claim AND a.title IS NOT NULL)) AS unreasoned
 FROM campaigns c JOIN campaign_ranges g ON g.campaign_id = c.id
 JOIN recipients r ON r.id BETWEEN g.lo AND g.hi AND r.campaign_id = c.id
 LEFT JOIN recipient_params p ON p.id = r.id AND p.campaign_id = r.campaign_id
@@ -303,6 +339,7 @@ type VerifyRowsRow struct {
 	Stuck         int64
 	Orphaned      int64
 	Unlisted      int64
+	Unreasoned    int64
 }
 
 // One look at every row, by status. Each count but n is of rows that break a
@@ -327,6 +364,7 @@ func (q *Queries) VerifyRows(ctx context.Context, db DBTX, campaign int64) ([]Ve
 			&i.Stuck,
 			&i.Orphaned,
 			&i.Unlisted,
+			&i.Unreasoned,
 		); err != nil {
 			return nil, err
 		}
