@@ -62,7 +62,7 @@ func TestBreakerListAndMoves(t *testing.T) {
 	tally.Times[4], tally.Times[5] = 94, 6 // 150–250 ms, 250–350 ms
 	l.report("a", tally)
 	l.report("b", host(5, 5, 5)) // one of two
-	l.later(6 * time.Second)
+	l.later(26 * time.Second)
 	l.report("b", host(5, 5, 10)) // alone: opens
 	l.later(5 * time.Second)
 	l.probed("host", l.permit("host"), engine.ProbeAnswered)

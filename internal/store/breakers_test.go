@@ -14,7 +14,7 @@ import (
 const labScope = "number:" + labNumber
 
 var labPolicy = engine.BreakerPolicy{
-	Failures: 5, Throttles: 5, Samples: 50, Share: 0.2, Window: 10 * time.Second, Abstain: 5 * time.Second,
+	Failures: 5, Throttles: 5, Samples: 50, Share: 0.2, Window: 50 * time.Second, Abstain: 25 * time.Second,
 	Base: 3 * time.Second, Cap: 10 * time.Second,
 }
 
@@ -102,15 +102,15 @@ func TestBreakersTrip(t *testing.T) {
 		{"both of two", func() { l.report("b", host(5, 5, 5)); l.report("a", host(5, 5, 5)) }, "open consecutive 5/5 of 1", ""},
 		{"two of three", func() { l.three(); l.report("a", host(5, 5, 5)); l.report("b", host(6, 5, 5)) }, "open consecutive 10/14 of 3", ""},
 		{"one of three", func() { l.three(); l.report("a", host(5, 5, 5)) }, "", ""},
-		{"missing reports abstain", func() { l.three(); l.later(6 * time.Second); l.report("a", host(5, 5, 5)) }, "open consecutive 5/6 of 1", ""},
-		{"reports of 4 s ago do not", func() { l.three(); l.later(4 * time.Second); l.report("a", host(5, 5, 5)) }, "", ""},
+		{"missing reports abstain", func() { l.three(); l.later(26 * time.Second); l.report("a", host(5, 5, 5)) }, "open consecutive 5/6 of 1", ""},
+		{"reports of 15 s ago do not", func() { l.three(); l.later(15 * time.Second); l.report("a", host(5, 5, 5)) }, "", ""},
 		{"a success between", func() { l.report("a", host(5, 4, 4)); l.report("a", host(5, 5, 0), l.ours(1, 0, 0)) }, "", ""},
 		{"49 calls", func() { l.report("a", host(49, 40, 0), l.ours(49, 40, 0)) }, "", ""},
 		{"50 calls, 9 failed", func() { l.report("a", host(50, 9, 0), l.ours(50, 9, 0)) }, "", ""},
 		{"50 calls, 10 failed", func() { l.report("a", host(50, 10, 0), l.ours(50, 10, 0)) }, "open ratio 10/50 of 1", ""},
 		{"of the number alone", func() { l.report("a", host(500, 10, 0), l.ours(50, 10, 0)) }, "", "open ratio 10/50 of 1"},
-		{"in two reports", func() { l.report("a", host(30, 9, 0)); l.later(9 * time.Second); l.report("a", host(20, 1, 0)) }, "open ratio 10/50 of 1", ""},
-		{"out of the window", func() { l.report("a", host(30, 9, 0)); l.later(11 * time.Second); l.report("a", host(20, 1, 0)) }, "", ""},
+		{"in two reports", func() { l.report("a", host(30, 9, 0)); l.later(40 * time.Second); l.report("a", host(20, 1, 0)) }, "open ratio 10/50 of 1", ""},
+		{"out of the window", func() { l.report("a", host(30, 9, 0)); l.later(51 * time.Second); l.report("a", host(20, 1, 0)) }, "", ""},
 		{"one sick node's share of two", func() { l.report("b", host(99, 0, 0)); l.report("a", host(99, 99, 0)) }, "", ""},
 		{"two sick nodes of three, hidden among the well one's calls", func() {
 			l.report("c", host(999, 0, 0))
@@ -187,7 +187,7 @@ func TestReportersAreTold(t *testing.T) {
 	before := told[labScope].Mark
 	told = l.report("a", host(99, 5, 0), l.ours(5, 5, 5))
 	got := told[labScope]
-	if got.State != engine.BreakerOpen || got.Wait < 2*time.Second || got.Wait > 4*time.Second || got.Mark == before || got.Age > time.Minute {
+	if got.State != engine.BreakerOpen || got.Wait <= 0 || got.Wait > 4*time.Second || got.Mark == before || got.Age > time.Minute {
 		t.Errorf("told %+v of one that has just opened for 3 s", got)
 	}
 	read, err := l.Breakers(t.Context(), "node", []string{labScope})

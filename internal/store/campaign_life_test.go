@@ -176,10 +176,7 @@ func TestFinishSeesAReplay(t *testing.T) {
 	id := draft(t, s, "c", 3)
 	exec(t, s, "UPDATE recipients SET status = 'dead', due_at = NULL")
 	exec(t, s, "UPDATE campaigns SET state = 'running'")
-	tx, err := s.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t, s)
 	for _, sql := range []string{
 		"SELECT FROM campaigns FOR NO KEY UPDATE",
 		"UPDATE recipients SET status = 'pending', due_at = now() WHERE id = (SELECT min(id) FROM recipients)",

@@ -13,9 +13,8 @@ import (
 // committed, and commits that once it waits (or has not waited).
 func (l *lab) overtaken(k engine.Control, sql string) {
 	l.t.Helper()
-	tx, err := l.pool.Begin(l.t.Context())
-	l.must(err)
-	_, err = tx.Exec(l.t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+	tx := begin(l.t, l.Store)
+	_, err := tx.Exec(l.t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
 	l.must(err)
 	done := make(chan error, 1)
 	go func() {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhq/weir/engine"
-	"github.com/weirhq/weir/internal/pgtest"
 )
 
 // lab is a store on a database of its own, with one number and its lease.
@@ -35,21 +34,17 @@ const (
 	labWABA   = "9001"
 	labTTL    = 10 * time.Second
 	window    = 30 * time.Minute
+
+	labBidQuarantine = 5 * time.Minute
 )
 
 func newLab(t testing.TB) *lab {
 	t.Helper()
-	s, err := Open(t.Context(), pgtest.URL(t), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return labOf(t, s)
+	return labOf(t, openOperator(t))
 }
 
-// labOf closes the store when the test ends.
 func labOf(t testing.TB, s *Store) *lab {
 	t.Helper()
-	t.Cleanup(s.Close)
 	l := &lab{Store: s, t: t}
 	l.number(labNumber)
 	l.lease = l.acquire(labNumber)
@@ -61,7 +56,7 @@ func labOf(t testing.TB, s *Store) *lab {
 func (l *lab) under(t tester) *lab {
 	run := *l
 	run.t = t
-	run.exec(`UPDATE number_leases SET expires_at = now() + interval '1 min'`)
+	run.exec(`UPDATE number_leases SET expires_at = now() + interval '1 h'`)
 	return &run
 }
 
@@ -102,9 +97,11 @@ func (l *lab) acquire(number string) engine.LeaseID {
 	return l.bid(engine.Candidate{Number: number, Free: true}).Lease
 }
 
+// bid is for a lease that no test outlasts, on a machine however slow: what is to
+// run out is made to.
 func (l *lab) bid(seen engine.Candidate) engine.Grant {
 	l.t.Helper()
-	grant, err := l.Acquire(l.t.Context(), engine.Bid{Node: "node", Seen: seen, TTL: labTTL, Quarantine: 4 * time.Second})
+	grant, err := l.Acquire(l.t.Context(), engine.Bid{Node: "node", Seen: seen, TTL: time.Hour, Quarantine: labBidQuarantine})
 	l.must(err)
 	return grant
 }

@@ -29,7 +29,7 @@ func TestAcquireGates(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(*lab, *engine.Candidate){
 		"it lives": func(l *lab, _ *engine.Candidate) {
-			l.exec(`UPDATE number_leases SET expires_at = now() + interval '1 s'`)
+			l.exec(`UPDATE number_leases SET expires_at = now() + interval '1 h'`)
 		},
 		"it was renewed":         func(l *lab, _ *engine.Candidate) { l.exec(`UPDATE number_leases SET hb = hb + 1`) },
 		"it changed hands":       func(l *lab, _ *engine.Candidate) { l.exec(`UPDATE number_leases SET lease_id = gen_random_uuid()`) },
@@ -53,8 +53,8 @@ func TestAcquireExpiredLeaseWaitsOutItsQuarantine(t *testing.T) {
 	l := newLab(t)
 	old := l.lease
 	grant := l.bid(l.expired(labNumber))
-	if grant.Lease == old || grant.Ready <= 3*time.Second || grant.Ready > 4*time.Second {
-		t.Errorf("grant = %+v, want another lease, ready in a bit under 4 s", grant)
+	if grant.Lease == old || grant.Ready <= labBidQuarantine/2 || grant.Ready > labBidQuarantine {
+		t.Errorf("grant = %+v, want another lease, ready in a bit under %v", grant, labBidQuarantine)
 	}
 	if n := scalar[int](l, `SELECT count(*) FROM lease_events WHERE kind = 'grant'`); n != 2 {
 		t.Errorf("%d grants on record, want 2", n)
@@ -90,12 +90,12 @@ func TestHeartbeatRenewsWhatIsHeld(t *testing.T) {
 	stale := l.acquire("third")
 	l.bid(l.expired("third"))
 	l.expired(labNumber)
-	pulse, err := l.Heartbeat(t.Context(), engine.Beat{Node: "node", TTL: labTTL, Leases: []engine.LeaseID{stale, released, l.lease}})
+	pulse, err := l.Heartbeat(t.Context(), engine.Beat{Node: "node", TTL: time.Hour, Leases: []engine.LeaseID{stale, released, l.lease}})
 	l.must(err)
 	if diff := cmp.Diff([]engine.LeaseID{l.lease}, pulse.Held); diff != "" {
 		t.Errorf("still held (-want +got):\n%s", diff)
 	}
-	if !scalar[bool](l, `SELECT expires_at > now() + interval '9 s' AND hb = 1 FROM number_leases WHERE number_id = $1`, labNumber) {
+	if !scalar[bool](l, `SELECT expires_at > now() + interval '50 min' AND hb = 1 FROM number_leases WHERE number_id = $1`, labNumber) {
 		t.Error("the lease was not renewed for a TTL")
 	}
 }
@@ -118,8 +118,8 @@ func TestRule07_ReleaseSkipsNoQuarantine(t *testing.T) {
 	quarantined := l.bid(l.expired(labNumber))
 	l.must(l.Release(t.Context(), quarantined.Lease))
 	g := l.bid(engine.Candidate{Number: labNumber, Free: true})
-	if g.Ready <= 3*time.Second {
-		t.Errorf("released within a quarantine: ready in %v, want the rest of 4 s", g.Ready)
+	if g.Ready <= labBidQuarantine/2 {
+		t.Errorf("released within a quarantine: ready in %v, want the rest of %v", g.Ready, labBidQuarantine)
 	}
 	l.lease = g.Lease
 	if rows := l.claim(1, c); len(rows) != 0 {
@@ -196,8 +196,7 @@ func TestTakeoverWaitsForAnOpenClaim(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	c, _ := l.campaign(3)
-	tx, err := l.pool.Begin(t.Context())
-	l.must(err)
+	tx := begin(t, l.Store)
 	ask := &db.ClaimRecipientsParams{
 		Number: labNumber, Lease: l.lease.ID, Seq: 99, Free: 1,
 		Campaigns: []int64{c}, Zones: []int16{0}, Shares: []int32{1}, Turns: []int32{0},
@@ -234,9 +233,8 @@ func TestClaimWaitsForAnOpenTakeover(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	c, _ := l.campaign(3)
-	tx, err := l.pool.Begin(t.Context())
-	l.must(err)
-	_, err = tx.Exec(t.Context(), `UPDATE number_leases SET lease_id = gen_random_uuid()`)
+	tx := begin(t, l.Store)
+	_, err := tx.Exec(t.Context(), `UPDATE number_leases SET lease_id = gen_random_uuid()`)
 	l.must(err)
 	claimed := make(chan int, 1)
 	ask := l.ask(3, c)
@@ -248,10 +246,11 @@ func TestClaimWaitsForAnOpenTakeover(t *testing.T) {
 	}
 }
 
-// waitForLock returns once a statement of that name waits for a lock.
+// waitForLock returns once a statement of that name waits for a lock; it asks
+// for two minutes.
 func (l *lab) waitForLock(statement string) {
 	l.t.Helper()
-	for range 1000 {
+	for range 12_000 {
 		if scalar[bool](l, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
 			AND wait_event_type = 'Lock' AND query LIKE '%name: ' || $1 || ' %') OR pg_sleep(0.01) IS NULL`, statement) {
 			return

@@ -1,9 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weirhq/weir/engine"
 	"github.com/weirhq/weir/internal/pgtest"
@@ -12,12 +16,38 @@ import (
 // openOperator is a store on a database of its own.
 func openOperator(t testing.TB) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), pgtest.URL(t), Options{})
+	return openUnhurried(t, pgtest.URL(t), Options{})
+}
+
+// openUnhurried is a store whose statements may take as long as a busy machine
+// needs, those about leases too.
+func openUnhurried(t testing.TB, url string, opts Options) *Store {
+	t.Helper()
+	const patience = 10 * time.Minute
+	opts.StatementTimeout = cmp.Or(opts.StatementTimeout, patience)
+	s, err := Open(t.Context(), url, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	t.Cleanup(func() { s.Close() })
+	s.leases.Close()
+	if s.leases, err = openPool(t.Context(), cmp.Or(opts.LeaseURL, url), 2, patience); err != nil {
+		t.Fatal(err)
+	}
 	return s
+}
+
+// begin opens a transaction that may stand still for as long as a test likes.
+func begin(t require, s *Store) pgx.Tx {
+	t.Helper()
+	tx, err := s.pool.Begin(context.Background())
+	if err == nil {
+		_, err = tx.Exec(context.Background(), `SET LOCAL idle_in_transaction_session_timeout = 0`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
 }
 
 func spec(name string, numbers ...string) CampaignSpec {

@@ -231,10 +231,9 @@ func TestARetryOfAFailedMessageWaitsForAFinish(t *testing.T) {
 	l := newLab(t).under(t)
 	r := l.one()
 	l.record(r, accept("wamid.a"))
-	finish, err := l.pool.Begin(t.Context())
-	l.must(err)
+	finish := begin(t, l.Store)
 	defer func() { _ = finish.Rollback(context.Background()) }() // after a commit it changes nothing
-	_, err = finish.Exec(t.Context(), `UPDATE campaigns SET state = 'finished'`)
+	_, err := finish.Exec(t.Context(), `UPDATE campaigns SET state = 'finished'`)
 	l.must(err)
 	u := failed(r.ID, r.Claim, "wamid.a", engine.Answer{Action: engine.Reschedule, Code: 131000}, time.Now())
 	done := make(chan error, 1)

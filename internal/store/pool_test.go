@@ -148,7 +148,7 @@ func tell(t *testing.T, server *localpg.Server, statements ...string) {
 
 func eventually(t *testing.T, not string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(5 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -14,20 +14,16 @@ import (
 )
 
 // newPooledLab is a lab whose main pool goes through a transaction pooler.
-func newPooledLab(t *testing.T, opts Options) *lab {
+func newPooledLab(t *testing.T) *lab {
 	t.Helper()
-	opts.LeaseURL = pgtest.URL(t)
-	s, err := Open(t.Context(), pgtest.Pooled(t, opts.LeaseURL), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return labOf(t, s)
+	direct := pgtest.URL(t)
+	return labOf(t, openUnhurried(t, pgtest.Pooled(t, direct), Options{LeaseURL: direct}))
 }
 
 // TestThroughAPooler: the life of rows.
 func TestThroughAPooler(t *testing.T) {
 	t.Parallel()
-	l := newPooledLab(t, Options{})
+	l := newPooledLab(t)
 	c, first := l.campaign(400)
 	for range 40 {
 		rows := l.claim(10, c)
@@ -54,24 +50,24 @@ func TestThroughAPooler(t *testing.T) {
 // transaction brings its limits along, and leaves nothing behind.
 func TestLimitsBehindAPooler(t *testing.T) {
 	t.Parallel()
-	l := newPooledLab(t, Options{StatementTimeout: 300 * time.Millisecond})
-	if _, err := l.pool.Exec(t.Context(), `SELECT pg_sleep(20)`); sqlState(err) != "57014" {
+	direct := pgtest.URL(t)
+	s := openUnhurried(t, pgtest.Pooled(t, direct), Options{StatementTimeout: 3 * time.Second, LeaseURL: direct})
+	if _, err := s.pool.Exec(t.Context(), `SELECT pg_sleep(600)`); sqlState(err) != "57014" {
 		t.Errorf("a statement beyond its time: %v", err)
 	}
-	if _, err := l.pool.Exec(t.Context(), `SELECT pg_sleep($1)`, 20); sqlState(err) != "57014" {
+	if _, err := s.pool.Exec(t.Context(), `SELECT pg_sleep($1)`, 600); sqlState(err) != "57014" {
 		t.Errorf("a statement with arguments beyond its time: %v", err)
 	}
 	const limits = `SELECT format('%s, %s, %s', current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'), current_setting('transaction_isolation'))`
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	l.must(pgx.BeginTxFunc(t.Context(), l.pool, opts, func(tx pgx.Tx) error {
-		var got string
-		l.must(tx.QueryRow(t.Context(), limits).Scan(&got))
-		if want := "300ms, 5s, repeatable read"; got != want {
-			t.Errorf("in a transaction: %s, want %s", got, want)
-		}
-		return nil
-	}))
-	for _, got := range several(t, l.pool, 4, limits) {
+	var got string
+	err := pgx.BeginTxFunc(t.Context(), s.pool, opts, func(tx pgx.Tx) error {
+		return tx.QueryRow(t.Context(), limits).Scan(&got)
+	})
+	if want := "3s, 5s, repeatable read"; err != nil || got != want {
+		t.Errorf("in a transaction: %s, %v, want %s", got, err, want)
+	}
+	for _, got := range several(t, s.pool, 4, limits) {
 		if want := "0, 0, read committed"; got != want {
 			t.Errorf("left in the session: %s, want %s", got, want)
 		}
@@ -83,7 +79,7 @@ func TestLimitsBehindAPooler(t *testing.T) {
 // places.
 func TestPlansBehindAPooler(t *testing.T) {
 	t.Parallel()
-	l := newPooledLab(t, Options{})
+	l := newPooledLab(t)
 	c, _ := l.campaign(100)
 	l.exec(`DO $$ BEGIN
 		EXECUTE format('ALTER DATABASE %I SET session_preload_libraries = auto_explain', current_database());

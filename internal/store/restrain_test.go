@@ -126,7 +126,7 @@ func TestWork(t *testing.T) {
 	c, _ := l.campaign(1)
 	urgent, _ := l.campaign(1)
 	l.exec(`UPDATE campaigns SET priority = 7 WHERE id = $1`, urgent)
-	l.exec(`INSERT INTO campaign_zones (campaign_id, zone, opens_at) VALUES ($1, 3, DEFAULT), ($1, 1, DEFAULT), ($1, 2, now() + interval '1 s')`, urgent)
+	l.exec(`INSERT INTO campaign_zones (campaign_id, zone, opens_at) VALUES ($1, 3, DEFAULT), ($1, 1, DEFAULT), ($1, 2, now() + interval '1 h')`, urgent)
 	for _, closed := range []string{
 		`UPDATE campaigns SET state = 'paused' WHERE id = $1`,
 		`UPDATE campaigns SET start_at = now() + interval '1 h' WHERE id = $1`,

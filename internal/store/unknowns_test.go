@@ -126,7 +126,7 @@ func TestRule10_TheDecisionNamesItsClaim(t *testing.T) {
 func TestUnknownWaitsForItsWindow(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	r := l.doubted(engine.UnknownFails, window-time.Second)
+	r := l.doubted(engine.UnknownFails, window-time.Minute)
 	l.resolve(Resolved{})
 	l.want(r.ID, look{Status: "unknown", Claim: 1, Attempt: 1})
 }
