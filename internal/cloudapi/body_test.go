@@ -130,7 +130,7 @@ func TestReadTimeoutEndsWithTheBody(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
 	rc := newTestReceiver(t, &memory{}, func(o *ReceiverOptions) {
-		o.ReadTimeout, o.CommitTimeout = 20*time.Millisecond, 100*time.Millisecond
+		o.ReadTimeout, o.CommitTimeout = time.Second, 3*time.Second
 		o.Submit = func(ctx context.Context, _ []engine.StatusUpdate, _ []engine.Event) error {
 			<-ctx.Done()
 			ended <- ctx.Err()

@@ -23,6 +23,9 @@ const (
 	testMessage = "wamid.HBgNNTUxMTk4NzY1NDMyMRUCABEYEjA"
 )
 
+// nobody listens there: a port that was just given back may be another test's.
+const nobody = "http://127.0.0.1:1"
+
 var testKey = []byte("0123456789abcdef0123456789abcdef")
 
 const acceptedBody = `{"messaging_product":"whatsapp","contacts":[{"input":"+5511987654321","wa_id":"5511987654321"}],` +

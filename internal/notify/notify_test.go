@@ -100,8 +100,6 @@ func TestErrorsKeepTheAddress(t *testing.T) {
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	defer secure.Close()
-	gone := newReceiver(t)
-	gone.Close()
 	for name, tc := range map[string]struct {
 		address string
 		code    int
@@ -111,7 +109,7 @@ func TestErrorsKeepTheAddress(t *testing.T) {
 		"not found":           {talker.URL, 404, "answered 404 Not Found: check the address"},
 		"server's error":      {talker.URL, 503, "answered 503"},
 		"hangs up":            {talker.URL, 0, "EOF"},
-		"nobody listens":      {gone.URL, 0, "refused"},
+		"nobody listens":      {"http://127.0.0.1:1", 0, "refused"},
 		"unknown authority":   {secure.URL, 0, "certificate"},
 		"plain text to TLS":   {strings.Replace(secure.URL, "https", "http", 1), 0, "400"},
 		"TLS to plain text":   {strings.Replace(talker.URL, "http", "https", 1), 200, "HTTP"},
