@@ -149,7 +149,7 @@ func (s *stage) becomes(want store.CampaignState) {
 // until waits for what must come about.
 func (s *stage) until(complaint string, done func() bool) {
 	s.t.Helper()
-	deadline := time.After(45 * time.Second)
+	deadline := time.After(5 * time.Minute)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,9 +86,12 @@ func TestDeepDirectoryStillGetsASocket(t *testing.T) {
 func TestIdleServerStopsItself(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
-	s := start(t, Options{Dir: dir, Test: true, IdleStop: time.Second})
-	conn, err := pgx.Connect(t.Context(), s.URL("postgres"))
+	s := start(t, Options{Dir: dir, Test: true})
+	conn, err := pgx.Connect(t.Context(), s.URL("postgres")) // before anyone watches: a slow machine may take a second for it
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := StopWhenIdle(t.Context(), s.URL("postgres"), time.Second); err != nil {
 		t.Fatal(err)
 	}
 	pid := pidOf(t, dir)
@@ -100,16 +104,28 @@ func TestIdleServerStopsItself(t *testing.T) {
 	if err := conn.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); commandLine(t.Context(), pid) != ""; {
+	ends(t, pid)
+	start(t, Options{Dir: dir, Test: true, IdleStop: time.Second})
+	if text, err := os.ReadFile(filepath.Join(dir, "data/postmaster.pid")); err == nil { // or it has ended already
+		first, _, _ := strings.Cut(string(text), "\n")
+		pid, err = strconv.Atoi(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends(t, pid)
+	}
+}
+
+// ends waits for the end of a server.
+func ends(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); commandLine(t.Context(), pid) != ""; {
 		if time.Now().After(deadline) {
 			t.Fatal("the server runs without clients")
 		}
 		if err := pause(t.Context(), 50*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if again := start(t, Options{Dir: dir, Test: true}); !answers(again.URL("postgres")) {
-		t.Error("no answer after an idle stop")
 	}
 }
 
@@ -136,9 +152,7 @@ func TestCrashAndComeBack(t *testing.T) {
 	if got := query(t, s.LoopbackURL("postgres"), "SELECT word FROM kept"); got != "on" {
 		t.Errorf("synchronous_commit was %q, want the setting given", got)
 	}
-	if again.LoopbackURL("x") != s.LoopbackURL("x") {
-		t.Error("the server came back elsewhere")
-	}
+	sameAddress(t, s, again)
 }
 
 // A standby follows, lives on when its primary dies, and knows the same passwords.
@@ -168,7 +182,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	if err := first.EnsureDatabase(t.Context(), "after"); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); !answers(second.LoopbackURL("after")); {
+	for deadline := time.Now().Add(5 * time.Minute); !answers(second.LoopbackURL("after")); {
 		if time.Now().After(deadline) {
 			t.Fatal("the standby does not follow")
 		}

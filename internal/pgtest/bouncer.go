@@ -107,7 +107,7 @@ func bounce(t testing.TB, program, config string) {
 
 func await(t testing.TB, address string) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -100,7 +100,7 @@ func runContainer(ctx context.Context) (endpoint string, err error) {
 // initializes, its server does not listen on TCP, so the first connection is
 // to the real one.
 func patientConnect(ctx context.Context, address string) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -36,7 +36,7 @@ func TestNewIsMigratedAndOneTestsOwn(t *testing.T) {
 // check included.
 func anotherProcess(t *testing.T, env ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNewIsMigratedAndOneTestsOwn$", "-test.timeout=60s")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNewIsMigratedAndOneTestsOwn$", "-test.timeout=8m")
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "PASS") {
