@@ -21,13 +21,13 @@ demo: build ## send a campaign of 10 000 through a simulated Cloud API, and prov
 	bin/weir demo
 
 test: ## run every test (no Docker and no running Postgres needed)
-	go test ./...
+	go test -timeout 30m ./...
 
 race: ## run every test under the race detector (the fleets of internal/chaos are left out)
-	go test -race ./...
+	go test -race -timeout 30m ./...
 
 chaos: ## break a fleet of real nodes in every way we know, and hold it to every promise
-	go test ./internal/chaos -run TestFaults -count 1 -timeout 60m -v -chaos.fault all -chaos.parallel 3 -chaos.dir $(CURDIR)/bin/chaos
+	go test ./internal/chaos -run TestFaults -count 1 -timeout 60m -v -chaos.seed 0 -chaos.fault all -chaos.parallel 3 -chaos.dir $(CURDIR)/bin/chaos
 
 fuzz: ## run every fuzz target for FUZZTIME (default 30s) each
 	@set -e; go list ./... | while read -r pkg; do \

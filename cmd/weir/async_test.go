@@ -50,7 +50,7 @@ func TestACampaignThatFailsAfterwardsStopsItself(t *testing.T) {
 // stopsBecause waits until campaign status shows what stopped the campaign.
 func (s *stage) stopsBecause(reason string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(patience); ; {
 		text := s.weir("campaign", "status", "c")
 		if strings.Contains(text, "stopped: ") && strings.Contains(text, reason) {
 			return

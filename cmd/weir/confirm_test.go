@@ -28,9 +28,9 @@ func TestAPauseThatNobodyConfirms(t *testing.T) {
 	}
 	mute("1 h")
 	for _, verb := range []string{"pause", "cancel"} {
-		said := s.refused("campaign", verb, "c", "--timeout", "1s")
+		said := s.refused("campaign", verb, "c", "--timeout", "5s") // it looks at least once in that time
 		for _, want := range []string{
-			"the " + verb + " of c is not confirmed after 1s, waiting for number " + scriptNumber + " on node mute",
+			"the " + verb + " of c is not confirmed after 5s, waiting for number " + scriptNumber + " on node mute",
 			"stands and goes on by itself; weir campaign status c shows",
 		} {
 			if !strings.Contains(said, want) {
@@ -74,7 +74,7 @@ func (s *stage) interrupted(args ...string) string {
 		if err == nil {
 			s.t.Errorf("weir %v succeeded", args)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		s.t.Errorf("weir %v does not end", args)
 	}
 	return talk.String()
@@ -84,7 +84,7 @@ func (s *stage) interrupted(args ...string) string {
 // whether its pause is confirmed.
 func (s *stage) untilItLooks(since time.Time) {
 	s.t.Helper()
-	pool, deadline := s.pool(), time.Now().Add(30*time.Second)
+	pool, deadline := s.pool(), time.Now().Add(patience)
 	for looks := 0; looks == 0; {
 		if time.Now().After(deadline) {
 			s.t.Fatal("no command waits for a confirmation")

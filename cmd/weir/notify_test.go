@@ -68,7 +68,7 @@ func newHearers(t *testing.T) *hearers {
 // until waits for what they must have heard.
 func (a *hearers) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(90 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -98,7 +98,9 @@ func TestNoticesOfACampaign(t *testing.T) {
 	if out := s.weir("notify", "test", "--json"); strings.Count(out, `"status": 20`) != 3 {
 		t.Errorf("notify test: %s", out)
 	}
+	a.mu.Lock()
 	a.types, a.seqs, a.texts, a.pages = nil, nil, nil, nil
+	a.mu.Unlock()
 	s.weir("number", "add", scriptNumber, "--waba", "waba", "--limit", "40", "--no-verify")
 	if _, err := s.platform.Misbehave(sim.Behavior{Kind: sim.TokenRevoked}); err != nil {
 		t.Fatal(err)

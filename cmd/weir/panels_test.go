@@ -27,9 +27,9 @@ func TestPanels(t *testing.T) {
 	}
 	s.env = append(s.env, "WEIR_SLACK_URL="+s.platform.URL, "WEIR_NOTIFY_PRIVATE=true") // an endpoint, which takes nothing
 	s.weir("number", "add", scriptNumber, "--waba", "waba", "--limit", "40", "--no-verify")
-	s.campaign(6000)
+	s.campaign(20_000) // at 32 a second it runs as long as the slowest machine looks
 	s.serve()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	p, err := dashboards.StartPrometheus(ctx, t.TempDir(), s.listen)
 	if err != nil {

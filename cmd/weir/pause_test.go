@@ -57,7 +57,7 @@ func TestAPauseIsSilence(t *testing.T) {
 // sends waits until the platform has received more requests.
 func (s *stage) sends(more int) {
 	s.t.Helper()
-	want, deadline := len(s.platform.Ledger())+more, time.After(time.Minute)
+	want, deadline := len(s.platform.Ledger())+more, time.After(patience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for len(s.platform.Ledger()) < want {

@@ -30,7 +30,7 @@ func TestThroughAPooler(t *testing.T) {
 	s.weir("migrate", "up")
 	s.weir("number", "add", scriptNumber, "--waba", "waba", "--limit", "80", "--no-verify")
 	node := s.serve()
-	s.campaign(n, "--at", time.Now().Add(5*time.Second).Format(time.RFC3339)) // River's job starts it, another ends it
+	s.campaign(n, "--at", time.Now().Add(15*time.Second).Format(time.RFC3339)) // River's job starts it, another ends it
 	s.until("finished", 2*time.Minute, func(v campaignView) bool {
 		return v.State == "finished" && v.Counts["delivered"]+v.Counts["read"] == n
 	})

@@ -27,7 +27,7 @@ func TestReplaysAtOnceSendOnce(t *testing.T) {
 	s.campaign(n)
 	s.serve()
 	before := s.until("finished", time.Minute, func(v campaignView) bool { return v.State == "finished" })
-	if failed := before.Counts["failed"]; failed < 30 || failed > 90 {
+	if failed := before.Counts["failed"]; failed == 0 || failed == n {
 		t.Fatalf("%d of %d failed", failed, n)
 	}
 	s.platform.Behave(fault)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weirhq/weir/internal/sim"
@@ -18,7 +19,7 @@ import (
 // had happened; another command of that name is refused.
 func TestImportKilledAndResumed(t *testing.T) {
 	t.Parallel()
-	const n = 120_000
+	const n = 60_000 // three parts
 	s := newStage(t, sim.Options{})
 	s.weir("number", "add", scriptNumber, "--waba", "w", "--limit", "80", "--no-verify")
 	file := filepath.Join(s.dir, "people.csv")
@@ -59,16 +60,19 @@ func TestImportKilledAndResumed(t *testing.T) {
 	s.weir("campaign", "verify", "c")
 }
 
-// killInTheMiddle starts an import and kills it once a part is committed.
+// killInTheMiddle starts an import and kills it once a part is committed: the
+// second one waits for a lock of ours.
 func (s *stage) killInTheMiddle(create []string, n int64) {
 	s.t.Helper()
+	release := s.holdSecondPart()
+	defer release()
 	cmd := exec.Command("weir", create...)
 	cmd.Env, cmd.Dir = s.env, s.dir
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	pool := s.pool()
-	deadline := time.After(time.Minute)
+	deadline := time.After(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for read := int64(0); read == 0; {
@@ -83,6 +87,39 @@ func (s *stage) killInTheMiddle(create []string, n int64) {
 	_ = cmd.Wait()
 	if view := s.status(); view.State != "importing" || view.Rows.Read == 0 || view.Rows.Read >= n {
 		s.t.Fatalf("not killed in the middle: %s, %+v", view.State, view.Rows)
+	}
+}
+
+// holdSecondPart keeps an import from committing a second part until the
+// returned function is called, which ends whoever waits for that.
+func (s *stage) holdSecondPart() (release func()) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	conn, err := pgx.Connect(ctx, s.database)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	exec := func(sql string) {
+		s.t.Helper()
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	exec(`SELECT pg_advisory_lock(4711)`)
+	exec(`CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN NEW; END $$`)
+	exec(`CREATE TRIGGER hold BEFORE UPDATE ON campaign_imports FOR EACH ROW WHEN (OLD.rows_read > 0) EXECUTE FUNCTION hold()`)
+	return func() {
+		const waits = `FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`
+		for n := 1; n > 0; {
+			exec(`SELECT pg_terminate_backend(pid) ` + waits)
+			if err := conn.QueryRow(ctx, `SELECT count(*) `+waits).Scan(&n); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		exec(`DROP FUNCTION hold CASCADE`)
+		if err := conn.Close(ctx); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func TestTwentyResumesSendEachOnce(t *testing.T) {
 			silent++
 		}
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	for deadline := time.Now().Add(2 * patience); ; {
 		counts, err := db.Counts(t.Context(), 1)
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%v, %v", counts, err)
@@ -87,18 +87,18 @@ func TestTwentyResumesSendEachOnce(t *testing.T) {
 }
 
 // interrupt pauses the campaign, resumes it, and reports whether the pause was
-// confirmed in between: with patience it waits for that.
-func interrupt(t *testing.T, db *store.Store, platform *tally, patience bool) (confirmed bool) {
+// confirmed in between: it may wait for that.
+func interrupt(t *testing.T, db *store.Store, platform *tally, waits bool) (confirmed bool) {
 	t.Helper()
 	if err := db.PauseCampaign(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(patience); ; {
 		c, err := db.FindCampaign(t.Context(), "1")
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%s, %v", c.State, err)
 		}
-		if confirmed = c.State == store.Paused; confirmed || !patience {
+		if confirmed = c.State == store.Paused; confirmed || !waits {
 			break
 		}
 		<-time.After(20 * time.Millisecond)

@@ -101,7 +101,7 @@ func (s *stage) untilStopped(db *store.Store, numbers ...string) {
 	s.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(2 * time.Minute); ; <-tick.C {
+	for deadline := time.Now().Add(patience); ; <-tick.C {
 		all, err := db.Numbers(s.t.Context())
 		if err != nil {
 			s.t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,14 +26,21 @@ func TestMain(m *testing.M) {
 	testscript.Main(leakless{m}, map[string]func(){"weir": main})
 }
 
-// leakless runs the tests and then looks for goroutines they left.
+// leakless runs the tests and then looks for goroutines they left, until the
+// last of those that are about to end has had the time to.
 type leakless struct{ m *testing.M }
 
 func (l leakless) Run() int {
 	code := l.m.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	var left error
+	for deadline := time.Now().Add(time.Minute); code == 0; {
+		if left = goleak.Find(); left == nil {
+			return 0
+		}
+		if time.Now().After(deadline) {
+			fmt.Fprintln(os.Stderr, left)
+			return 1
+		}
 	}
 	return code
 }
@@ -112,7 +118,7 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: wait_for PATTERN PROGRAM ARGS...")
 	}
 	pattern := regexp.MustCompile(args[0])
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	for tick := time.NewTicker(200 * time.Millisecond); ; {
 		ts.Check(ts.Exec(args[1], args[2:]...))
 		if out := ts.ReadFile("stdout"); pattern.MatchString(out) {
@@ -168,12 +174,11 @@ type simServer struct {
 
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := pgtest.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 // people is a CSV of n valid German mobile numbers with two parameters.

@@ -105,7 +105,7 @@ func (s *stage) campaign(n int, args ...string) {
 // log waits until the log of some node says so, and returns it.
 func (s *stage) log(says string) string {
 	s.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -134,9 +134,14 @@ func (s *stage) status() (view campaignView) {
 	return view
 }
 
-// until waits for a condition on the campaign.
+// patience is how long a test waits for what must come about: as long as the
+// slowest machine may take, for what comes about in seconds on others.
+const patience = 5 * time.Minute
+
+// until waits for a condition on the campaign, at least for patience.
 func (s *stage) until(what string, within time.Duration, ok func(campaignView) bool) campaignView {
 	s.t.Helper()
+	within = max(within, patience)
 	ctx, cancel := context.WithTimeout(s.t.Context(), within)
 	defer cancel()
 	tick := time.NewTicker(150 * time.Millisecond)

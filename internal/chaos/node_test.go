@@ -6,13 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/weirhq/weir/internal/pgtest"
 )
 
 // place is where nodes run, one after another: an address for webhooks, and
@@ -37,13 +38,9 @@ type node struct {
 
 func (f *fleet) place(i int) (*place, error) {
 	p := &place{name: string(rune('a' + i))}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("find an address for a node: %w", err)
-	}
-	p.listen = l.Addr().String()
-	if err := l.Close(); err != nil {
-		return nil, fmt.Errorf("free a node's address: %w", err)
+	var err error
+	if p.listen, err = pgtest.Address(); err != nil {
+		return nil, err
 	}
 	postgres, err := f.server.addr()
 	if err != nil {

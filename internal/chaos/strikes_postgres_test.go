@@ -26,7 +26,20 @@ func (f *fleet) crashPostgres(ctx context.Context, away time.Duration, meanwhile
 			return err
 		}
 	}
-	return errors.Join(hold(ctx, away), f.server.restart(ctx))
+	if err := errors.Join(hold(ctx, away), f.server.restart(ctx)); err != nil {
+		return err
+	}
+	return f.follow()
+}
+
+// follow leads every link to where the server came back: another program may
+// have taken its port meanwhile.
+func (f *fleet) follow() error {
+	addr, err := f.server.addr()
+	if err != nil || addr == f.own.proxy.Upstream {
+		return err
+	}
+	return f.repoint(f.server)
 }
 
 func outageAndKill(ctx context.Context, f *fleet) error {

@@ -23,7 +23,7 @@ import (
 
 var (
 	flagFault  = flag.String("chaos.fault", "smoke", "faults to run: smoke, all, or names, comma-separated")
-	flagSeed   = flag.Uint64("chaos.seed", 0, "seed of every run's chances; 0 takes one from the clock")
+	flagSeed   = flag.Uint64("chaos.seed", 1, "seed of every run's chances; 0 takes one from the clock")
 	flagDir    = flag.String("chaos.dir", "", "where histories and logs are kept; default: weir-chaos in the user's cache")
 	flagVerify = flag.String("chaos.verify", "", "check the histories kept in this directory again; then nothing is run")
 	flagAtOnce = flag.Int("chaos.parallel", 6, "runs at once")

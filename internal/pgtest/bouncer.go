@@ -40,14 +40,14 @@ func Pooled(t testing.TB, database string, settings ...string) string {
 	if err != nil {
 		t.Fatalf("pgtest: read database URL: %v", err)
 	}
-	port := freePort(t)
+	host, port := freeAddress(t)
 	bounce(t, program, strings.Join(append([]string{
 		"[databases]",
 		to.Database + " = " + target(to),
-		"[pgbouncer]", "listen_addr = 127.0.0.1", fmt.Sprint("listen_port = ", port), "unix_socket_dir =",
+		"[pgbouncer]", "listen_addr = " + host, "listen_port = " + port, "unix_socket_dir =",
 		"auth_type = any", "pool_mode = transaction", "default_pool_size = 4", "server_round_robin = 1", "max_client_conn = 500",
 	}, settings...), "\n"))
-	address := url.URL{Scheme: "postgres", User: url.User(to.User), Host: fmt.Sprint("127.0.0.1:", port), Path: "/" + to.Database, RawQuery: "sslmode=disable"}
+	address := url.URL{Scheme: "postgres", User: url.User(to.User), Host: net.JoinHostPort(host, port), Path: "/" + to.Database, RawQuery: "sslmode=disable"}
 	await(t, address.Host)
 	return address.String()
 }
@@ -63,14 +63,16 @@ func target(to *pgx.ConnConfig) string {
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-func freePort(t testing.TB) int {
+func freeAddress(t testing.TB) (host, port string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := Address()
+	if err == nil {
+		host, port, err = net.SplitHostPort(address)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return host, port
 }
 
 // bounce runs the program until the test ends, as a user who is not root.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/weirhq/weir/migrations"
 )
@@ -178,10 +179,17 @@ func (s *server) drop(ctx context.Context, name string) error {
 	return s.dropNow(ctx, name)
 }
 
+// dropNow drops a database with whatever is connected to it. On a busy machine
+// a session may need longer to end than the server waits for it.
 func (s *server) dropNow(ctx context.Context, name string) error {
-	_, err := s.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
-	if err != nil {
-		return fmt.Errorf("drop database %s: %w", strings.TrimSpace(name), err)
+	for {
+		_, err := s.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
+		if inUse, ok := errors.AsType[*pgconn.PgError](err); ok && inUse.Code == "55006" && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("drop database %s: %w", strings.TrimSpace(name), err)
+		}
+		return nil
 	}
-	return nil
 }
