@@ -12,7 +12,7 @@ const (
 	Accept                     // the platform took the message and gave it an id
 	Pause                      // the sender is throttled (Scope says how much of it): pause, spend nothing
 	Reschedule                 // this recipient later; spends an attempt unless Throttled
-	Fail                       // this recipient never: the platform's word
+	Fail                       // this recipient never: the platform's word, or ours where it is Local, for no call was made
 	StopCampaign               // nothing of this campaign (or of its template) will go through: until an operator acts, or for After
 	StopNumber                 // nothing of this number (or its WABA, or app) will go through until an operator acts
 	Release                    // provably no call was made: give the row back, spend nothing

@@ -16,6 +16,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"accepted":                  {Answer{Action: Accept}, saysUp, ProbeAnswered},
 		"refused for its recipient": {Answer{Action: Fail}, saysUp, ProbeAnswered},
+		"refused before the call":   {Answer{Action: Fail, Local: true}, saysNothing, ProbeUnused},
 		"template paused":           {Answer{Action: StopCampaign, Scope: ScopeCampaign}, saysUp, ProbeAnswered},
 		"token refused":             {Answer{Action: StopNumber, Scope: ScopeApp}, saysUp, ProbeAnswered},
 		"no token here":             {Answer{Action: StopNumber, Scope: ScopeNumber, Local: true}, saysNothing, ProbeUnused},

@@ -10,6 +10,7 @@ import (
 const (
 	ReasonAttempts = "attempts_exhausted" // Dead: the last allowed attempt was refused
 	ReasonRefused  = "refused_again"      // Dead: the one further try that the answer was worth had the same answer
+	ReasonUnserved = "unserved_country"   // Dead: no call was made, since nothing of this kind arrives there
 )
 
 // Jitter is how the waits between one recipient's attempts are drawn. The zero
@@ -80,6 +81,9 @@ func (p Policy) Settle(r Recipient, retry Retry, a Answer, u float64) Result {
 		}
 	case Fail:
 		res.Status = Failed
+		if a.Local { // "failed" is the platform's word, and no call was made
+			res.Status, res.Refund = Dead, true
+		}
 	default: // Reconcile, and whatever else nobody foresaw: never send again blindly
 		res.Status = Unknown
 	}

@@ -24,6 +24,7 @@ func TestSettle(t *testing.T) {
 		"accepted":             {Answer{Action: Accept, MessageID: "m"}, 3, 0, Result{Status: Accepted, MessageID: "m"}},
 		"held":                 {Answer{Action: Accept, MessageID: "m", Held: true}, 3, 0, Result{Status: Held, MessageID: "m"}},
 		"failed":               {Answer{Action: Fail, Code: 131026, Title: "t"}, 3, 0, Result{Status: Failed, Code: 131026, Title: "t"}},
+		"failed by our word":   {Answer{Action: Fail, Local: true, Title: "t"}, 3, 0, Result{Status: Dead, Refund: true, Title: "t"}},
 		"nobody knows":         {Answer{}, 3, 0, Result{Status: Unknown}},
 		"unforeseen":           {Answer{Action: 99}, 3, 0, Result{Status: Unknown}},
 		"pause keeps due":      {Answer{Action: Pause, After: time.Hour}, 3, 0.5, back},

@@ -110,7 +110,7 @@ type Result struct {
 	Code      int           // the platform's error code, 0 = none
 	Title     string        // short words for the code, or the reason of Dead
 	Delay     time.Duration // Pending: due this long from now on the database's clock
-	Refund    bool          // Pending: no call was made or it was throttled; the attempt is given back
+	Refund    bool          // Pending, Dead: no call was made or it was throttled; the attempt is given back
 	KeepDue   bool          // Pending: give-back; the old due time stands instead of Delay
 	Due       time.Time     // with KeepDue
 	Spare     Spare         // who else must leave this person in peace,

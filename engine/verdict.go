@@ -38,7 +38,7 @@ func (a Answer) verdict() verdict {
 			return saysNothing
 		}
 		return saysThrottle
-	case StopCampaign, StopNumber:
+	case StopCampaign, StopNumber, Fail:
 		if a.Local {
 			return saysNothing
 		}

@@ -145,18 +145,10 @@ func deadTitle(k store.DeadKey) string {
 
 // deadAdvice is what to do about a group.
 func deadAdvice(k store.DeadKey) string {
-	switch {
-	case k.Status == engine.Unknown:
+	if k.Status == engine.Unknown {
 		return "nobody knows whether it arrived: find out, then weir dead close"
-	case k.Reason == store.ReasonUnknown || k.Reason == store.ReasonClosed:
-		return "it may have arrived: weir dead replay --force may send it twice"
-	case k.Status == engine.Dead:
-		return cmp.Or(cloudapi.Advice(k.Code), "replay once the cause is over")
-	case k.Code == 0:
-		return ""
-	default:
-		return cloudapi.Advice(k.Code)
 	}
+	return adviceOn(k.Code, k.Reason)
 }
 
 func printDead(s *session, views []deadView) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhq/weir/engine"
 	"github.com/weirhq/weir/internal/audience"
 	"github.com/weirhq/weir/internal/cloudapi"
 	"github.com/weirhq/weir/internal/store"
@@ -129,10 +130,7 @@ func happened(p store.Person) []eventView {
 
 func attemptWords(a store.Attempt, r store.PersonRow) string {
 	from := fmt.Sprintf("claim %d from number %s: ", a.Claim, a.Number)
-	said := a.Title
-	if a.Code != 0 {
-		said = strings.TrimSpace(strconv.Itoa(a.Code) + " " + a.Title)
-	}
+	said := inWords(a.Code, a.Title, "")
 	switch {
 	case a.Code == 0 && leftOutWords[a.Title] != "":
 		return from + "not sent: " + leftOutWords[a.Title]
@@ -141,9 +139,11 @@ func attemptWords(a store.Attempt, r store.PersonRow) string {
 	case a.Failed:
 		return from + "failed: " + said
 	case a.Title == store.ReasonUnknown:
-		return from + "no word of it came; the campaign's policy decided (" + said + ")"
+		return from + "no word of it came; the campaign's policy decided (" + a.Title + ")"
 	case a.Title == store.ReasonClosed:
-		return from + "given up by an operator (" + said + ")"
+		return from + "given up by an operator (" + a.Title + ")"
+	case a.Title == engine.ReasonUnserved:
+		return from + "not sent: " + said
 	default:
 		return from + "answered " + said
 	}

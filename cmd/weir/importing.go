@@ -16,6 +16,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/weirhq/weir/internal/audience"
+	"github.com/weirhq/weir/internal/cloudapi"
 	"github.com/weirhq/weir/internal/store"
 )
 
@@ -28,8 +29,13 @@ func (c campaignCreateCmd) importFile(ctx context.Context, s *session, db *datab
 	}
 	defer file.Close()
 	whole := sha256.New()
+	own, err := ownPhones(ctx, db.Store, campaign)
+	if err != nil {
+		return campaign, err
+	}
 	contacts, err := audience.Open(io.TeeReader(file, whole), audience.Options{
 		PhoneColumn: c.PhoneColumn, DefaultCountry: c.DefaultCountry, Params: campaign.Columns, Encoding: c.Encoding,
+		Unserved: cloudapi.Undelivered(campaign.Template.Category), Own: own,
 	})
 	if err != nil {
 		return campaign, fmt.Errorf("read %s: %w", c.CSV, err)
@@ -108,6 +114,12 @@ func printImported(w io.Writer, got store.Imported, rejects *audience.Rejects, c
 		group(got.Read), group(got.Accepted), group(got.Rejected), group(got.Duplicate))
 	if got.Defaulted > 0 {
 		_, _ = fmt.Fprintf(w, "%s numbers had no country code and were read as %s\n", group(got.Defaulted), country)
+	}
+	if n := rejects.Of(audience.ReasonUnserved); n > 0 {
+		_, _ = fmt.Fprintf(w, "%s of the rejected are US numbers: Meta delivers no marketing to them, and fails what is sent with 131049\n", group(int64(n)))
+	}
+	if n := rejects.Of(audience.ReasonOwnNumber); n > 0 {
+		_, _ = fmt.Fprintf(w, "%s of the rejected are the campaign's own numbers\n", group(int64(n)))
 	}
 	if got.Rejected > 0 {
 		_, _ = fmt.Fprintf(w, "the rejected rows are in %s, each with a reason and a hint: mend it and import it as a campaign of its own\n", rejects.Path())

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/engine"
-	"github.com/weirhq/weir/internal/cloudapi"
 	"github.com/weirhq/weir/internal/store"
 )
 
@@ -216,7 +215,8 @@ func (p *progress) errorLines() (lines []string) {
 		line := fmt.Sprintf("error      %d  %s × %s", e.Code, group(e.Attempts), e.Title)
 		if e.Code == 0 {
 			line = fmt.Sprintf("error      %s × %s", group(e.Attempts), e.Title)
-		} else if advice := cloudapi.Advice(e.Code); advice != "" {
+		}
+		if advice := adviceOn(e.Code, e.Title); advice != "" {
 			line += ": " + advice
 		}
 		lines = append(lines, line)

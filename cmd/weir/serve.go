@@ -107,8 +107,12 @@ func (c serveCmd) node(ctx context.Context, db *database, log *slog.Logger) (*no
 		return nil, err
 	}
 	n.inbox = &inbox{Tracker: tracker}
+	sender, err := newSieve(n.client)
+	if err != nil {
+		return nil, err
+	}
 	if n.lanes, err = engine.NewNode(engine.Options{
-		ID: n.id, Store: db, Sender: n.client, TTL: c.LeaseTTL, Ping: n.client.Ping, Registry: reg, Logger: log,
+		ID: n.id, Store: db, Sender: sender, TTL: c.LeaseTTL, Ping: n.client.Ping, Registry: reg, Logger: log,
 	}); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirhq/weir/engine"
 	"github.com/weirhq/weir/internal/audience"
-	"github.com/weirhq/weir/internal/cloudapi"
 )
 
 type campaignTestCmd struct {
@@ -49,7 +48,11 @@ func (c campaignTestCmd) Run(ctx context.Context, s *session) error {
 		if number == "" {
 			number = campaign.Numbers[0].ID
 		}
-		answer := client.Send(ctx, engine.Message{Number: number, To: to, Template: &campaign.Template, Values: values})
+		sender, err := newSieve(client)
+		if err != nil {
+			return err
+		}
+		answer := sender.Send(ctx, engine.Message{Number: number, To: to, Template: &campaign.Template, Values: values})
 		return printAnswer(s.std.err, answer)
 	})
 }
@@ -64,9 +67,7 @@ func printAnswer(w io.Writer, a engine.Answer) error {
 		return err
 	case a.Action == engine.Reconcile:
 		return fmt.Errorf("nobody knows whether it went out (%s): look at your phone before you try again", a.Title)
-	case a.Code != 0:
-		return fmt.Errorf("not sent: %d %s: %s", a.Code, a.Title, cloudapi.Advice(a.Code))
 	default:
-		return fmt.Errorf("not sent: %s", a.Title)
+		return fmt.Errorf("not sent: %s", inWords(a.Code, a.Title, a.Advice))
 	}
 }

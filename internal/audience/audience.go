@@ -44,6 +44,11 @@ type Options struct {
 	DefaultCountry string
 	// Params names the columns whose values every contact must carry, in the order of [Contact.Values].
 	Params []string
+	// Unserved are the ISO 3166 alpha-2 codes, in capitals, of countries whose numbers are refused: what would be
+	// sent there does not arrive. Of countries that share a calling code the numbering plan tells which it is.
+	Unserved []string
+	// Own are numbers in E.164 that are refused: the senders' own.
+	Own []string
 	// Encoding is the file's encoding by its WHATWG name, as "windows-1250" or "shift_jis".
 	// Empty: UTF-8, UTF-16 and Windows-1252 are told apart by the file's first 64 KiB.
 	Encoding string
@@ -81,6 +86,7 @@ type File struct {
 	layout   layout
 	reader   *numbers
 	workers  int
+	refused  strangers
 	first    row // the first data row, read ahead so that Open can refuse a file without any
 	used     atomic.Bool
 }
@@ -100,7 +106,7 @@ func Open(src io.Reader, opts Options) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{src: &counter{r: src}, reader: reader, workers: opts.Workers}
+	f := &File{src: &counter{r: src}, reader: reader, workers: opts.Workers, refused: strangers{opts.Unserved, opts.Own}}
 	text, err := f.decode(opts.Encoding)
 	if err != nil {
 		return nil, err

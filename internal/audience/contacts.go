@@ -170,6 +170,9 @@ func (f *File) contact(r row) result {
 	if why != "" {
 		return refuse(f.layout.phone, why, hint)
 	}
+	if why, hint := f.refused.judge(n); why != "" {
+		return refuse(f.layout.phone, why, hint)
+	}
 	c.Phone, c.Defaulted = n.e164, n.defaulted
 	if len(f.layout.params) > 0 {
 		c.Values = make([]string, len(f.layout.params))

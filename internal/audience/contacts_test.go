@@ -258,3 +258,31 @@ func TestConservation(t *testing.T) {
 		}
 	})
 }
+
+// Countries that share a calling code are told apart, however the number is
+// written, and what is refused for its country is no contact.
+func TestUnservedAndOwnNumbers(t *testing.T) {
+	t.Parallel()
+	text := "phone\n+16045551234\n+14155552671\n001 (415) 555-2671\n+18765123456\n(415) 555-2671\n+4915112345678\n"
+	got := readAll(t, text, Options{DefaultCountry: "US", Unserved: []string{"US"}, Own: []string{"+4915112345678"}})
+	if got.end != nil {
+		t.Fatal(got.end)
+	}
+	var phones, reasons []string
+	for _, c := range got.contacts {
+		phones = append(phones, c.Phone)
+	}
+	for _, e := range got.refused {
+		reasons = append(reasons, fmt.Sprintf("%d %s", e.Line, e.Reason))
+		if e.Hint == "" || e.Column != "phone" {
+			t.Errorf("line %d: column %q, hint %q", e.Line, e.Column, e.Hint)
+		}
+	}
+	if d := cmp.Diff([]string{"+16045551234", "+18765123456"}, phones); d != "" {
+		t.Errorf("contacts (-want +got):\n%s", d)
+	}
+	want := []string{"3 " + string(ReasonUnserved), "4 " + string(ReasonUnserved), "6 " + string(ReasonUnserved), "7 " + string(ReasonOwnNumber)}
+	if d := cmp.Diff(want, reasons); d != "" {
+		t.Errorf("refusals (-want +got):\n%s", d)
+	}
+}

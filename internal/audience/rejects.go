@@ -28,15 +28,19 @@ type Rejects struct {
 	file    *os.File // nil until the first row
 	csv     *csv.Writer
 	rows    int
+	reasons map[Reason]int
 }
 
 // NewRejects prepares a file of rejects at path for the rows of f. Nothing is created before the first row.
 func NewRejects(path string, f *File) *Rejects {
-	return &Rejects{path: path, columns: f.Columns(), comma: f.Delimiter()}
+	return &Rejects{path: path, columns: f.Columns(), comma: f.Delimiter(), reasons: make(map[Reason]int)}
 }
 
 // Rows returns how many rows have been added.
 func (r *Rejects) Rows() int { return r.rows }
+
+// Of returns how many rows have been added for a reason.
+func (r *Rejects) Of(why Reason) int { return r.reasons[why] }
 
 // Path returns the name that the file has once it is committed.
 func (r *Rejects) Path() string { return r.path }
@@ -52,6 +56,7 @@ func (r *Rejects) Add(e *RowError) error {
 		return err
 	}
 	r.rows++
+	r.reasons[e.Reason]++
 	return nil
 }
 

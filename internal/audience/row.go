@@ -41,6 +41,8 @@ const (
 	ReasonPhoneShort     Reason = "phone too short"
 	ReasonPhoneLong      Reason = "phone too long"
 	ReasonPhoneInvalid   Reason = "no such phone number"
+	ReasonUnserved       Reason = "nothing is delivered there"
+	ReasonOwnNumber      Reason = "the sender's own number"
 
 	ReasonValueMissing Reason = "value missing"
 	ReasonValueControl Reason = "line break, tab or control character"
