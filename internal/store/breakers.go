@@ -223,11 +223,12 @@ func (s *Store) breakerTimes(ctx context.Context) (map[string]engine.Times, erro
 	return all, nil
 }
 
-// BreakerMoves are a breaker's state and how often it has come into each: for
-// metrics.
+// BreakerMoves are a breaker's state, whether anybody waits behind it, and how
+// often it has come into each state: for metrics.
 type BreakerMoves struct {
 	Scope string
 	State engine.BreakerState
+	Waits bool // it is not closed, and somebody could be sent to if it were
 	To    map[engine.BreakerState]int64
 }
 
@@ -243,7 +244,7 @@ func (s *Store) BreakerMoves(ctx context.Context) ([]BreakerMoves, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[i] = BreakerMoves{Scope: r.Scope, State: state, To: map[engine.BreakerState]int64{
+		all[i] = BreakerMoves{Scope: r.Scope, State: state, Waits: r.Waits, To: map[engine.BreakerState]int64{
 			engine.BreakerClosed: r.ToClosed, engine.BreakerHalfOpen: r.ToHalfOpen, engine.BreakerOpen: r.ToOpen,
 		}}
 	}

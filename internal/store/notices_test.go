@@ -128,7 +128,8 @@ func TestACampaignsEndIsTold(t *testing.T) {
 // move moves the host's breaker as the statement that does so would.
 func (l *lab) move(state string) {
 	l.t.Helper()
-	l.exec(`UPDATE breakers SET state = $1, reason = 'consecutive', samples = 9, failures = 7, reporters = 2 WHERE scope = 'host'`, state)
+	l.exec(`UPDATE breakers SET state = $1, reason = 'consecutive', samples = 9, failures = 7, reporters = 2,
+		open_until = CASE WHEN $1 = 'open' THEN now() + interval '3 s' END WHERE scope = 'host'`, state)
 }
 
 // Every move of a breaker is told, in order, whoever gathers; and once an
@@ -136,6 +137,7 @@ func (l *lab) move(state string) {
 func TestABreakersMovesAreTold(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
+	l.campaign(1) // somebody waits
 	epoch := scalar[string](l, `SELECT epoch::text FROM breakers WHERE scope = 'host'`)
 	moved := func(seq int, prev, state string) string {
 		return fmt.Sprintf(`breaker.%s host {"breaker":{"epoch":%q,"failures":7,"note":"","prev":%q,"reason":"consecutive","reporters":2,"samples":9,"scope":"host","seq":%d,"state":%q}}`,

@@ -192,7 +192,9 @@ SELECT t.scope, t.class::int AS class, sum(t.n)::bigint AS n FROM (
 
 -- name: BreakerMoves :many
 -- For metrics.
-SELECT scope, state, to_closed, to_half_open, to_open FROM breakers ORDER BY scope;
+SELECT scope, state, to_closed, to_half_open, to_open,
+    (CASE WHEN state = 'closed' THEN false ELSE work_waits(scope) END)::boolean AS waits
+FROM breakers ORDER BY scope;
 
 -- name: ForgetBreakerEvents :execrows
 DELETE FROM breaker_events WHERE at < now() - interval '90 days';

@@ -19,8 +19,10 @@ SELECT 'breaker.' || state, scope, at, jsonb_build_object('breaker', jsonb_build
 FROM fresh ORDER BY min(at) OVER (PARTITION BY scope, epoch), scope, epoch, seq;
 
 -- name: TellLongOpen :exec
--- Once an opening: a breaker that has not been closed for this long since. The
--- opening is named by the move that made it.
+-- Once an opening: a breaker that has not been closed for this long since, while
+-- somebody waits behind it. The opening is named by the move that made it. One
+-- that is open long past its timeout had nothing to probe with until now: whoever
+-- comes is probed with first, and told of only if that fails.
 INSERT INTO notices (kind, subject, body)
 SELECT 'breaker.stays_open', b.scope, jsonb_build_object('seconds', round(extract(epoch FROM now() - o.at)),
     'breaker', jsonb_build_object('scope', b.scope, 'epoch', o.epoch, 'seq', o.seq, 'state', b.state, 'reason', o.reason,
@@ -28,7 +30,8 @@ SELECT 'breaker.stays_open', b.scope, jsonb_build_object('seconds', round(extrac
 FROM breakers b CROSS JOIN LATERAL (
     SELECT e.* FROM breaker_events e WHERE e.scope = b.scope AND e.prev = 'closed' AND e.state <> 'closed'
     ORDER BY e.at DESC, e.seq DESC LIMIT 1) o
-WHERE b.state <> 'closed' AND o.at <= now() - make_interval(secs => @after_seconds::double precision)
+WHERE b.state = 'open' AND b.open_until > now() - interval '10 s' AND work_waits(b.scope)
+  AND o.at <= now() - make_interval(secs => @after_seconds::double precision)
   AND NOT EXISTS (SELECT FROM notices n WHERE n.subject = b.scope AND n.kind = 'breaker.stays_open'
       AND n.body #>> '{breaker,epoch}' = o.epoch::text AND n.body #>> '{breaker,seq}' = o.seq::text);
 

@@ -89,7 +89,9 @@ func (q *Queries) BreakerEventsAfter(ctx context.Context, db DBTX, arg *BreakerE
 }
 
 const breakerMoves = `-- name: BreakerMoves :many
-SELECT scope, state, to_closed, to_half_open, to_open FROM breakers ORDER BY scope
+SELECT scope, state, to_closed, to_half_open, to_open,
+    (CASE WHEN state = 'closed' THEN false ELSE work_waits(scope) END)::boolean AS waits
+FROM breakers ORDER BY scope
 `
 
 type BreakerMovesRow struct {
@@ -98,6 +100,7 @@ type BreakerMovesRow struct {
 	ToClosed   int64
 	ToHalfOpen int64
 	ToOpen     int64
+	Waits      bool
 }
 
 // For metrics.
@@ -116,6 +119,7 @@ func (q *Queries) BreakerMoves(ctx context.Context, db DBTX) ([]BreakerMovesRow,
 			&i.ToClosed,
 			&i.ToHalfOpen,
 			&i.ToOpen,
+			&i.Waits,
 		); err != nil {
 			return nil, err
 		}

@@ -317,13 +317,16 @@ SELECT 'breaker.stays_open', b.scope, jsonb_build_object('seconds', round(extrac
 FROM breakers b CROSS JOIN LATERAL (
     SELECT e.scope, e.epoch, e.seq, e.at, e.prev, e.state, e.reason, e.note, e.samples, e.failures, e.reporters, e.told FROM breaker_events e WHERE e.scope = b.scope AND e.prev = 'closed' AND e.state <> 'closed'
     ORDER BY e.at DESC, e.seq DESC LIMIT 1) o
-WHERE b.state <> 'closed' AND o.at <= now() - make_interval(secs => $1::double precision)
+WHERE b.state = 'open' AND b.open_until > now() - interval '10 s' AND work_waits(b.scope)
+  AND o.at <= now() - make_interval(secs => $1::double precision)
   AND NOT EXISTS (SELECT FROM notices n WHERE n.subject = b.scope AND n.kind = 'breaker.stays_open'
       AND n.body #>> '{breaker,epoch}' = o.epoch::text AND n.body #>> '{breaker,seq}' = o.seq::text)
 `
 
-// Once an opening: a breaker that has not been closed for this long since. The
-// opening is named by the move that made it.
+// Once an opening: a breaker that has not been closed for this long since, while
+// somebody waits behind it. The opening is named by the move that made it. One
+// that is open long past its timeout had nothing to probe with until now: whoever
+// comes is probed with first, and told of only if that fails.
 func (q *Queries) TellLongOpen(ctx context.Context, db DBTX, afterSeconds float64) error {
 	_, err := db.Exec(ctx, tellLongOpen, afterSeconds)
 	return err
