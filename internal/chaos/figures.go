@@ -33,17 +33,7 @@ func measure(e *evidence) (f Figures) {
 			f.Doubled++
 		}
 	}
-	_, until := e.work()
-	for _, g := range e.gaps() {
-		switch took := g.to - g.from; {
-		case g.to == 0 || g.to > until || g.why == "work began", g.over != 0 && g.to > g.over+e.Run.bound():
-		case g.why == "release":
-			f.Handover = max(f.Handover, took)
-			f.Silence = max(f.Silence, e.byNumber[g.number].silence(g.from))
-		default:
-			f.Takeover = max(f.Takeover, took)
-		}
-	}
+	f.gaps(e)
 	for _, m := range e.Marks {
 		from := m.Over
 		switch m.Kind {
@@ -65,6 +55,21 @@ func measure(e *evidence) (f Figures) {
 		f.Way = max(f.Way, o.way())
 	}
 	return f
+}
+
+// gaps measures how numbers changed hands.
+func (f *Figures) gaps(e *evidence) {
+	_, until := e.work()
+	for _, g := range e.gaps() {
+		switch took := g.to - g.from; {
+		case g.to == 0 || g.to > until || g.why == "work began", g.over != 0 && g.to > g.over+e.Run.bound():
+		case g.why == "release":
+			f.Handover = max(f.Handover, took)
+			f.Silence = max(f.Silence, e.byNumber[g.number].silence(g.from))
+		default:
+			f.Takeover = max(f.Takeover, took)
+		}
+	}
 }
 
 // silence is the time between the last request before an instant and the first

@@ -143,46 +143,6 @@ func TestConfirmGates(t *testing.T) {
 	}
 }
 
-// A database whose clock jumps ahead calls every lease expired, for longer than
-// any quarantine. It confirms nothing by that: its first look starts the
-// quarantine, and the next heartbeat, or a new owner, ends it.
-func TestAClockThatJumpsConfirmsNothing(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	c, _ := l.pausing()
-	confirm := func(want string, watched bool) {
-		t.Helper()
-		_, _, err := l.ConfirmControls(t.Context(), labQuarantine)
-		l.must(err)
-		if got := scalar[bool](l, `SELECT silent_at IS NOT NULL FROM number_leases`); l.state(c) != want || got != watched {
-			t.Errorf("%s, watched %v; want %s, %v", l.state(c), got, want, watched)
-		}
-	}
-	const (
-		lives = `UPDATE number_leases SET expires_at = now() + interval '1 h'`
-		jump  = `UPDATE number_leases SET expires_at = now() - interval '1 h'`
-		quiet = `UPDATE number_leases SET silent_at = silent_at - interval '5 s'`
-	)
-	l.exec(lives)
-	confirm("pausing", false)
-	l.exec(jump)
-	confirm("pausing", true)
-	_, err := l.Heartbeat(t.Context(), engine.Beat{Node: "node", TTL: labTTL, Leases: []engine.LeaseID{l.lease}})
-	l.must(err)
-	l.exec(lives)
-	confirm("pausing", false)
-	l.exec(jump)
-	confirm("pausing", true)
-	l.exec(quiet)
-	l.bid(l.expired(labNumber))
-	l.exec(lives)
-	confirm("pausing", false)
-	l.exec(jump + `, ready_at = now()`)
-	confirm("pausing", true)
-	l.exec(quiet)
-	confirm("paused", true)
-}
-
 // A late acknowledgement is void: of an earlier pause, and of an earlier lease.
 func TestRule19_ALateAckConfirmsNothing(t *testing.T) {
 	t.Parallel()
