@@ -74,12 +74,13 @@ type watch struct {
 	opened time.Time // it may be bid for; zero = it may not
 	to     string    // the node that it was left to at the last look; "" = none
 	told   bool      // an operator has been told of this silence
+	asked  bool      // our bid for it was not answered, and may have been granted
 }
 
 // observed returns the watch after another look.
 func (w watch) observed(c Candidate, now time.Time, ttl time.Duration) watch {
 	if w.since.IsZero() || w.seen.LeaseID != c.LeaseID || w.seen.Beats != c.Beats {
-		w.since, w.told = now, false
+		w.since, w.told, w.asked = now, false, w.asked && w.seen.LeaseID == c.LeaseID
 	}
 	before := w.at
 	w.seen, w.at = c, now

@@ -48,6 +48,7 @@ func (n *Node) look(ctx context.Context) time.Duration {
 func (n *Node) observe(candidates []Candidate, now time.Time) {
 	watches := make(map[string]watch, len(candidates))
 	for _, c := range candidates {
+		n.decline(c)
 		w := n.watches[c.Number].observed(c, now, n.opts.TTL)
 		if w.opened.IsZero() && !w.told && !n.holds(c.Number) && w.silent(now, n.opts.Heartbeat+n.opts.CallTimeout) {
 			w.told = true

@@ -109,6 +109,9 @@ func (n *Node) acquire(ctx context.Context, seen Candidate) {
 	if errors.Is(err, ErrLeaseTaken) {
 		return
 	}
+	w := n.watches[seen.Number]
+	w.asked = err != nil
+	n.watches[seen.Number] = w
 	if err != nil {
 		n.log.Warn("lease not acquired; trying again", "number", seen.Number, "err", err)
 		return
@@ -120,6 +123,16 @@ func (n *Node) acquire(ctx context.Context, seen Candidate) {
 	n.held[seen.Number] = h
 	n.mu.Unlock()
 	n.lanes.Go(func() { n.own(own, h, grant.Ready) })
+}
+
+// decline gives back a lease that was granted to a bid whose answer got lost.
+// Nothing has ever been done under it, and until it ran out and its quarantine
+// were over the number would have no owner.
+func (n *Node) decline(c Candidate) {
+	w := n.watches[c.Number]
+	if w.asked && c.Holder == n.opts.ID && c.LeaseID != w.seen.LeaseID && !n.holds(c.Number) {
+		n.release(LeaseID{Number: c.Number, ID: c.LeaseID}, n.log.With("number", c.Number, "lease", c.LeaseID))
+	}
 }
 
 // own is a lease's life: quarantine, reclaim, lane, release.

@@ -133,3 +133,32 @@ func TestALostLeaseEndsItsLane(t *testing.T) {
 		stop()
 	})
 }
+
+// A bid that was granted and whose answer got lost costs the number a moment,
+// not a lease's life and a quarantine.
+func TestAGrantThatNobodyHeardOfIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory(2*time.Millisecond, number(100, 0.2))
+		store.campaign(1, 0, 100_000)
+		lost := 0
+		store.after = func(op string, _ any) error {
+			if op == "acquire" && lost < 2 {
+				lost++
+				return errDown // granted, and nobody hears of it
+			}
+			return nil
+		}
+		api := &ledger{latency: 100 * time.Millisecond}
+		started := time.Now()
+		stop := startNode(t, Options{Store: store, Sender: api, ID: "a"})
+		time.Sleep(30 * time.Second)
+		stop()
+		if calls := api.sends(); len(calls) == 0 || calls[0].at.Sub(started) > 3*time.Second || store.grants != 3 {
+			t.Errorf("%d calls on %d grants, want the first within 3 s on the third", len(calls), store.grants)
+		}
+		if n := store.counts(1); n[Accepted] != len(api.sends()) || n[Unknown]+n[Sending] != 0 {
+			t.Errorf("%v", n)
+		}
+	})
+}
