@@ -2,7 +2,6 @@ package cloudapi
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -42,14 +41,9 @@ func TestPingHearsThePlatformAlone(t *testing.T) {
 
 func TestPingSaysWhatItMet(t *testing.T) {
 	t.Parallel()
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = dead.Close()
 	for url, want := range map[string]string{
-		"http://" + dead.Addr().String(): "connect: refused",
-		"https://graph.invalid":          "does not resolve",
+		nobody:                   "connect: refused",
+		"https://graph..invalid": "does not resolve",
 	} {
 		err := newTestClient(t, url, nil).Ping(t.Context())
 		if err == nil || !strings.Contains(err.Error(), want) {
