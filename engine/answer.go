@@ -58,10 +58,11 @@ const (
 	SparePair            // this person, by this number: 4^X s, X = how often in a row (Meta's advice for its pair limit)
 	SpareMarketing       // this person, by the marketing of this account, for After
 	SpareForGood         // as SpareMarketing, until they ask for it again
+	SpareNoLonger        // they ask for it again
 	SpareAbsent          // this person, by all marketing, for as long as each campaign says: not on WhatsApp
 )
 
-var spareNames = [...]string{"", "pair", "marketing", "for_good", "absent"}
+var spareNames = [...]string{"", "pair", "marketing", "for_good", "resume", "absent"}
 
 // String is the spare's name in the store's statements; "" spares nobody.
 func (s Spare) String() string { return spareNames[s] }

@@ -223,6 +223,7 @@ type Event struct {
 	Account string // WABA id
 	Number  string // phone_number_id, if any
 	Body    []byte // JSON
+	News    []News // what it says that is acted on
 }
 
 // Applied counts what became of a batch of status updates.

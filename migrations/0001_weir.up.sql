@@ -38,12 +38,37 @@ CREATE TABLE numbers (
     enabled_at    timestamptz,                         -- when an operator last said that it may send
     stop_reason   text,
     paused_until  timestamptz,
+    said          text,                                -- the platform's last word on its quality or pace
+    said_bears    text,                                -- and what that means: nothing, warning, go
+    said_at       timestamptz,
     learned_mps   double precision CHECK (learned_mps > 0), -- the pace right after the last throttle that taught one,
     learned_ceiling double precision,                  -- what was accepted a second when it came,
     learned_at    timestamptz,                         -- and when that was
     created_at    timestamptz NOT NULL DEFAULT now(),
     CHECK (burst = 1 OR burst <= mps_limit / 20),
     CHECK (num_nulls(learned_mps, learned_ceiling, learned_at) IN (0, 3))
+);
+
+-- What the platform says of business accounts and templates by its webhooks. The
+-- later word stands, and of two of one second the one that forbids more.
+CREATE TABLE accounts (
+    waba_id      text PRIMARY KEY,
+    said         text,
+    said_bears   text CHECK (said_bears IN ('warning', 'stop', 'go')),
+    said_reason  text,
+    said_at      timestamptz,
+    daily_limit  bigint CHECK (daily_limit > 0),       -- people whom its portfolio may reach in 24 h; the largest bigint: no limit
+    limit_at     timestamptz
+);
+CREATE TABLE templates (
+    waba_id      text NOT NULL,
+    name         text NOT NULL,
+    language     text NOT NULL,
+    said         text NOT NULL,
+    said_bears   text NOT NULL CHECK (said_bears IN ('nothing', 'warning', 'stop', 'go')),
+    said_reason  text NOT NULL,
+    said_at      timestamptz NOT NULL,
+    PRIMARY KEY (waba_id, name, language)
 );
 
 -- Nodes that can own numbers, while they are seen: what one's share is, is

@@ -211,6 +211,10 @@ type campaignView struct {
 	StartedAt  string           `json:"started_at,omitempty"`
 	FinishedAt string           `json:"finished_at,omitempty"`
 
+	// Meta's last word on the template, by webhook.
+	TemplateSaid   string `json:"template_said,omitempty"`
+	TemplateSaidAt string `json:"template_said_at,omitempty"`
+
 	DatabaseConfirmed *bool `json:"database_confirmed,omitempty"` // false: nothing moves until weir database confirm
 
 	// Of the last pause, resume or cancel; confirmed: from when on nothing more went out.
@@ -233,6 +237,7 @@ func viewOf(c store.Campaign, counts map[engine.Status]int) campaignView {
 		Rows:    rowsView{c.Import.Read, c.Import.Accepted, c.Import.Rejected, c.Import.Duplicate, c.Import.Defaulted},
 		StartAt: stamp(c.StartAt), StartedAt: stamp(c.StartedAt), FinishedAt: stamp(c.FinishedAt),
 		ControlAt: stamp(c.ControlAt), ConfirmedAt: stamp(c.ConfirmedAt),
+		TemplateSaid: c.TemplateSaid.Word, TemplateSaidAt: stamp(c.TemplateSaid.At),
 	}
 	for _, n := range c.Numbers {
 		v.Numbers = append(v.Numbers, n.ID)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirhq/weir/engine"
@@ -70,9 +71,9 @@ func (c numberListCmd) Run(ctx context.Context, s *session) error {
 			}
 			return printJSON(s.std.out, views)
 		}
-		t := newTable(s.std.out, "NUMBER", "DISPLAY", "WABA", "RATE", "LIMIT", "HEADROOM", "STATE", "OWNER")
+		t := newTable(s.std.out, "NUMBER", "DISPLAY", "WABA", "RATE", "LIMIT", "HEADROOM", "PEOPLE/24H", "STATE", "META SAYS", "OWNER")
 		for _, n := range numbers {
-			t.row(n.ID, n.Display, n.WABA, numberRate(n.Number), fmt.Sprintf("%.4g", n.Limit), fmt.Sprintf("%.3g", n.Headroom), numberState(n), n.Holder)
+			t.row(n.ID, n.Display, n.WABA, numberRate(n.Number), fmt.Sprintf("%.4g", n.Limit), fmt.Sprintf("%.3g", n.Headroom), dailyLimit(n), numberState(n), saidOf(n), n.Holder)
 		}
 		return t.flush()
 	})
@@ -93,13 +94,49 @@ type numberView struct {
 	StopReason string  `json:"stop_reason,omitempty"`
 	Paused     float64 `json:"paused_seconds"` // how much longer a throttle holds it
 	Owner      string  `json:"owner,omitempty"`
+
+	// By Meta's webhooks: its last word on the number's quality or pace and on its
+	// account, and how many people its portfolio may reach in 24 hours (-1: no limit).
+	Said          string `json:"said,omitempty"`
+	SaidAt        string `json:"said_at,omitempty"`
+	AccountSaid   string `json:"account_said,omitempty"`
+	AccountSaidAt string `json:"account_said_at,omitempty"`
+	DailyLimit    int64  `json:"daily_limit,omitempty"`
 }
 
 func viewNumber(n store.NumberInfo) numberView {
-	return numberView{
+	v := numberView{
 		ID: n.ID, Display: n.Display, WABA: n.WABA, Limit: n.Limit, Headroom: n.Headroom, Burst: max(n.Burst, 1), Rate: n.Rate(), Pace: n.Pace(),
 		TokenFile: n.TokenFile, Enabled: n.Enabled, StopReason: n.StopReason, Paused: n.Paused.Seconds(), Owner: n.Holder,
+		Said: n.Said, SaidAt: stamp(n.SaidAt), AccountSaid: n.AccountSaid, AccountSaidAt: stamp(n.AccountSaidAt), DailyLimit: n.DailyLimit,
 	}
+	if v.DailyLimit == engine.NoLimit {
+		v.DailyLimit = -1
+	}
+	return v
+}
+
+func dailyLimit(n store.NumberInfo) string {
+	switch n.DailyLimit {
+	case 0:
+		return ""
+	case engine.NoLimit:
+		return "no limit"
+	default:
+		return group(n.DailyLimit)
+	}
+}
+
+// saidOf is what Meta's webhooks last said of a number and of its account.
+func saidOf(n store.NumberInfo) string {
+	var said []string
+	if n.Said != "" {
+		said = append(said, n.Said+" "+stamp(n.SaidAt))
+	}
+	if n.AccountSaid != "" {
+		said = append(said, "account "+n.AccountSaid+" "+stamp(n.AccountSaidAt))
+	}
+	return strings.Join(said, ", ")
 }
 
 // numberRate is the configured rate, and the one that throttles have taught

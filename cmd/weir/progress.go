@@ -144,6 +144,9 @@ func (p *progress) lines(now time.Time) []string {
 	if stands := campaignStands(c); stands != "" {
 		lines = append(lines, stands)
 	}
+	if said := templateSaid(c); said != "" {
+		lines = append(lines, "template   "+said)
+	}
 	if p.held() {
 		lines = append(lines, "stopped:   "+notConfirmed)
 	}
@@ -162,6 +165,20 @@ func (p *progress) lines(now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("duplicates %s messages went out beside the one that a recipient shows: campaign export says whose", group(p.doubled)))
 	}
 	return append(lines, p.errorLines()...)
+}
+
+// templateSaid is Meta's last word on the template by webhook. One that came
+// after a campaign was stopped and lets it be sent again is what to resume for.
+func templateSaid(c store.Campaign) string {
+	t := c.TemplateSaid
+	if t.Word == "" {
+		return ""
+	}
+	said := "Meta says " + t.Word + " since " + stamp(t.At)
+	if t.Go && !t.At.Before(c.ControlAt.Truncate(time.Second)) && (c.State == store.Pausing || c.State == store.Paused) {
+		said += fmt.Sprintf(": it may be sent again, weir campaign resume %d", c.ID)
+	}
+	return said
 }
 
 const notConfirmed = "the database is not the one that was vouched for, and nothing is sent: weir database status"

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -84,7 +85,7 @@ func runScript(t *testing.T, file string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"platform": misbehave(platform.URL), "wait_for": waitFor,
+			"platform": misbehave(platform.URL), "news": announce(platform.Sim), "wait_for": waitFor,
 		},
 	})
 }
@@ -108,6 +109,18 @@ func misbehave(base string) func(*testscript.TestScript, bool, []string) {
 		if res.StatusCode/100 != 2 {
 			ts.Fatalf("platform: %s", res.Status)
 		}
+	}
+}
+
+// announce is the script command `news JSON`: the simulator sends it as a webhook.
+func announce(platform *sim.Sim) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		var n sim.News
+		if len(args) != 1 {
+			ts.Fatalf("usage: news JSON")
+		}
+		ts.Check(json.Unmarshal([]byte(args[0]), &n))
+		ts.Check(platform.Announce(n))
 	}
 }
 

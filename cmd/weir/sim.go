@@ -40,6 +40,8 @@ to behave again:
 
   curl -d '{"kind":"throttle","duration":"10s"}' http://127.0.0.1:9400/sim/behavior
   curl -X DELETE http://127.0.0.1:9400/sim/behavior
+  curl -d '{"field":"message_template_status_update","event":"PAUSED","template":"order_update","language":"en_US"}' \
+    http://127.0.0.1:9400/sim/news
 
 Kinds: outage, error (with "code"), throttle, hang, reset, slow, garbage, fail,
 hold, token_revoked, template_status, webhook_blackout, webhook_drop and more.`

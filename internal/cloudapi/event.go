@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/weirhq/weir/engine"
@@ -19,6 +20,7 @@ const (
 type kept struct {
 	field, account, number string
 	kinds                  []string // of a "messages" change; empty: statuses only
+	at                     time.Time
 }
 
 // choose names what a "messages" change holds beside usable statuses: inbound
@@ -47,6 +49,9 @@ func (out *delivery) keep(k kept, value json.RawMessage) {
 	}
 	for _, kind := range k.kinds {
 		out.event(kind, k.account, k.number, storable(value))
+	}
+	if k.field != "messages" {
+		out.events[len(out.events)-1].News = news(k.field, k.account, value, k.at)
 	}
 }
 

@@ -37,6 +37,7 @@ type delivery struct {
 type hookBody struct {
 	Entry []struct {
 		ID      string `json:"id"`
+		Time    stamp  `json:"time"`
 		Changes []struct {
 			Field string    `json:"field"`
 			Value hookValue `json:"value"`
@@ -110,7 +111,10 @@ func (d *decoder) decode(body []byte, now time.Time) delivery {
 	var raw rawBody // filled by the first change that must be kept
 	for i, entry := range hook.Entry {
 		for j, change := range entry.Changes {
-			kept := kept{field: change.Field, account: clean(entry.ID), number: clean(change.Value.Metadata.Number)}
+			kept := kept{field: change.Field, account: clean(entry.ID), number: clean(change.Value.Metadata.Number), at: now}
+			if entry.Time != 0 {
+				kept.at = time.UnixMilli(int64(entry.Time))
+			}
 			if kept.field == "messages" {
 				odd := d.statuses(&out, kept, change.Value.Statuses, now)
 				kept.choose(change.Value, odd)

@@ -19,6 +19,14 @@ const (
 	CampaignDead     = "campaign.dead_letters" // recipients were given up; once an hour and campaign
 	NumberStopped    = "number.stopped"        // by itself; perhaps several, of one account or app
 	NumberEnabled    = "number.enabled"        // by its operator, after that
+	TemplateFlagged  = "template.flagged"      // by the platform: it may be paused or disabled
+	TemplateApproved = "template.approved"     // and campaigns stand still that stopped for it
+	AccountWarned    = "account.warned"        // by the platform: a violation, or it is to be disabled
+	AccountFreed     = "account.reinstated"
+	QualityWorse     = "quality.worse" // of a number, by the platform's word
+	QualityBetter    = "quality.better"
+	LimitLowered     = "limit.lowered" // people whom an account's portfolio may reach in 24 hours
+	LimitRaised      = "limit.raised"
 	BreakerOpen      = "breaker.open"
 	BreakerHalfOpen  = "breaker.half_open"
 	BreakerClosed    = "breaker.closed"
@@ -54,7 +62,10 @@ type words struct {
 type facts struct {
 	Campaign  struct{ Name string }
 	Numbers   []string
-	Campaigns []string // running ones of those numbers
+	Campaigns []string // running ones of those numbers, or of a template
+	Template  string
+	Limit     int64
+	Advice    string
 	Reason    string
 	Counts    map[string]int64
 	Breaker   struct {
@@ -109,6 +120,8 @@ func (f facts) words(n Notice) words {
 		}
 	case DatabaseConfirmed:
 		return words{solved, "The database is confirmed: sending goes on", "", ""}
+	case TemplateFlagged, TemplateApproved, AccountWarned, AccountFreed, QualityWorse, QualityBetter, LimitLowered, LimitRaised:
+		return f.news(n)
 	case Dropped:
 		return words{warning, fmt.Sprintf("%d notices were dropped", f.Dropped), "This endpoint did not take them for too long.", ""}
 	case Test:

@@ -16,6 +16,7 @@ import (
 //	POST   /sim/behavior             one Behavior; answers {"id": n}
 //	DELETE /sim/behavior[?id=n]      ends one, or all
 //	POST   /sim/templates            adds or replaces templates, in Graph's shape
+//	POST   /sim/news                 one News: a webhook about a template, an account …
 //	POST   /sim/reset
 func (s *Sim) admin(mux *http.ServeMux) {
 	mux.HandleFunc("GET /sim/ledger", s.serveLedger)
@@ -31,6 +32,7 @@ func (s *Sim) admin(mux *http.ServeMux) {
 	mux.HandleFunc("POST /sim/behavior", s.serveMisbehave)
 	mux.HandleFunc("DELETE /sim/behavior", s.serveBehave)
 	mux.HandleFunc("POST /sim/templates", s.serveAddTemplates)
+	mux.HandleFunc("POST /sim/news", s.serveAnnounce)
 	mux.HandleFunc("POST /sim/reset", func(rw http.ResponseWriter, _ *http.Request) {
 		s.Reset()
 		reply(rw, map[string]bool{"success": true})

@@ -21,6 +21,7 @@ type batch struct {
 	first  int64 // ns; the first try
 	tries  int
 	events []event
+	raw    []byte // the body, of news; without events
 	world  *world
 }
 

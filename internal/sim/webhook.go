@@ -107,8 +107,13 @@ type signed struct {
 
 // deliver tries a batch once. Only 200 counts as taken.
 func (p *poster) deliver(ctx context.Context, b *batch, buf []byte) []byte {
-	u := b.world.updates(b)
-	buf = u.append(buf[:0])
+	var u updates
+	if b.raw != nil {
+		buf = append(buf[:0], b.raw...)
+	} else {
+		u = b.world.updates(b)
+		buf = u.append(buf[:0])
+	}
 	hook := signed{body: buf}
 	if secret := p.opts.AppSecret; secret != "" {
 		if b.world.rules.pick(onSigning, &u.subject, b.world.now()) != nil {

@@ -72,6 +72,15 @@ type Campaign struct {
 	// ConfirmedAt from when on nothing could go out any more; zero: not yet.
 	ControlAt, ConfirmedAt time.Time
 	Import                 Imported
+	TemplateSaid           TemplateSaid
+}
+
+// TemplateSaid is the platform's last word on a campaign's template, by webhook;
+// zero when there was none.
+type TemplateSaid struct {
+	Word string // as PAUSED
+	Go   bool   // it may be sent
+	At   time.Time
 }
 
 // CreateCampaign makes a campaign without recipients, in state importing, and
@@ -276,6 +285,7 @@ func campaign(r db.CampaignsRow) (Campaign, error) {
 			Defaulted: r.Defaulted, Done: r.DoneAt.Valid,
 		},
 	}
+	c.TemplateSaid = TemplateSaid{Word: r.TemplateSaid, Go: r.TemplateBears == engine.BearsGo.String(), At: r.TemplateSaidAt.Time}
 	for i, id := range r.Numbers {
 		c.Numbers = append(c.Numbers, CampaignNumber{ID: id, Fallback: r.Roles[i] == role(true)})
 	}

@@ -220,3 +220,32 @@ func TestALateFailureStopsToo(t *testing.T) {
 		t.Errorf("placed %d, %v; the campaign is %q", placed, err, l.stands(c))
 	}
 }
+
+// A held message is out of our hands: it is not sent anew, whatever it waits
+// for, and dropping it fails its row and no other.
+func TestHeldIsNotSent(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).under(t)
+	dropped := engine.Answer{Action: engine.StopCampaign, Scope: engine.ScopeTemplate, Code: 132015, Title: "template paused, or held message dropped"}
+	c, first := l.accepted(4, time.Minute)
+	l.exec(`UPDATE recipients SET status = 'held' WHERE id < $1`, first+2)
+	l.exec(`INSERT INTO campaign_counts VALUES ($1, 'accepted', -2), ($1, 'held', 2)`, c)
+	if rows := l.claim(4, c); len(rows) != 0 {
+		t.Fatalf("claimed %+v", rows)
+	}
+	if got, err := l.ResolveUnknowns(t.Context(), time.Second); err != nil || got != (Resolved{}) {
+		t.Errorf("resolved %+v, %v", got, err)
+	}
+	l.apply(fail(first, dropped))
+	l.want(first, look{Status: "failed", Claim: 1, Attempt: 1, Message: message(first, 1), Code: 132015})
+	l.want(first+1, look{Status: "held", Claim: 1, Attempt: 1, Message: message(first+1, 1)})
+	for k := range int64(2) {
+		l.want(first+2+k, look{Status: "accepted", Claim: 1, Attempt: 1, Message: message(first+2+k, 1)})
+	}
+	if got := l.stands(c); got != "pausing: 132015: template paused, or held message dropped" {
+		t.Errorf("the campaign is %q", got)
+	}
+	l.apply(says(first+1, engine.Sent)) // released
+	l.want(first+1, look{Status: "sent", Claim: 1, Attempt: 1, Message: message(first+1, 1)})
+	l.recounted()
+}

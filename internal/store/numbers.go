@@ -18,6 +18,11 @@ type NumberInfo struct {
 	Display    string // as people read it; "" when not told
 	TokenFile  string // a path on the nodes; tokens are never stored
 	StopReason string // why it is not enabled
+	// Said is the platform's last word on its quality or pace, AccountSaid that on
+	// its business account; "" when there was none.
+	Said, AccountSaid     string
+	SaidAt, AccountSaidAt time.Time
+	DailyLimit            int64 // people whom its portfolio may reach in 24 h, or engine.NoLimit; 0: not said
 	// Holder is the node that owns it now, "" when none does; LeaseLeft is how
 	// long the lease lasts unless it is renewed, on the database's clock.
 	Holder    string
@@ -94,6 +99,7 @@ func numberInfo(r db.ListNumbersRow) NumberInfo {
 			Learned: engine.Learned{Rate: r.LearnedMps, Ceiling: r.LearnedCeiling, Age: duration(r.LearnedSeconds)},
 		},
 		Portfolio: r.Portfolio, Display: r.Display, TokenFile: r.TokenFile, StopReason: r.StopReason,
+		Said: r.Said, SaidAt: r.SaidAt.Time, AccountSaid: r.AccountSaid, AccountSaidAt: r.AccountSaidAt.Time, DailyLimit: r.DailyLimit,
 		Holder: r.Holder, LeaseLeft: duration(r.LeaseSeconds),
 	}
 }

@@ -18,9 +18,9 @@ type word struct {
 }
 
 // ApplyStatuses applies folded updates, forward only, and keeps events and the
-// updates that found no recipient. When it returns nil, all of it is
-// committed; after an error some may be, and the same call again changes
-// nothing twice but the events, which are kept again. An error that wraps
+// updates that found no recipient; what events say is done. When it returns nil,
+// all of it is committed; after an error some may be, and the same call again
+// changes nothing twice but the events, which are kept again. An error that wraps
 // engine.ErrRefused will come again with the same call.
 func (s *Store) ApplyStatuses(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) (engine.Applied, error) {
 	got, err := s.apply(ctx, updates)
@@ -36,6 +36,9 @@ func (s *Store) ApplyStatuses(ctx context.Context, updates []engine.StatusUpdate
 	}
 	if err := s.keep(ctx, kept, events); err != nil {
 		return engine.Applied{}, fmt.Errorf("keep webhook events: %w", refusedData(err))
+	}
+	if err := s.hear(ctx, events); err != nil {
+		return engine.Applied{}, err
 	}
 	return engine.Applied{Matched: len(updates) - len(got.lost), Unmatched: len(got.lost)}, nil
 }

@@ -33,8 +33,11 @@ SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,
     coalesce(i.rejected, 0)::bigint AS rejected, coalesce(i.duplicate, 0)::bigint AS duplicate, coalesce(i.defaulted, 0)::bigint AS defaulted,
-    i.done_at
+    i.done_at, coalesce(t.said, '')::text AS template_said, coalesce(t.said_bears, '')::text AS template_bears, t.said_at AS template_said_at
 FROM campaigns c LEFT JOIN campaign_imports i ON i.campaign_id = c.id
+LEFT JOIN LATERAL (SELECT t.said, t.said_bears, t.said_at FROM campaign_numbers cn JOIN numbers n ON n.id = cn.number_id
+    JOIN templates t ON t.waba_id = n.waba_id AND t.name = c.template AND t.language = c.language
+    WHERE cn.campaign_id = c.id ORDER BY t.said_at DESC, t.said_bears = 'stop' DESC LIMIT 1) t ON true
 WHERE (@ref::text = '' OR c.name = @ref::text OR c.id = @id::bigint)
   AND (cardinality(@states::text[]) = 0 OR c.state = ANY (@states::text[]))
 ORDER BY c.name = @ref::text DESC, c.id DESC;

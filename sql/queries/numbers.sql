@@ -25,8 +25,10 @@ SELECT n.id, n.waba_id, coalesce(n.portfolio_id, '')::text AS portfolio, coalesc
     coalesce(n.learned_mps, 0)::double precision AS learned_mps, coalesce(n.learned_ceiling, 0)::double precision AS learned_ceiling,
     coalesce(extract(epoch FROM now() - n.learned_at), 0)::double precision AS learned_seconds,
     (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now() THEN coalesce(l.holder, '') ELSE '' END)::text AS holder,
-    (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released THEN greatest(extract(epoch FROM l.expires_at - now()), 0) ELSE 0 END)::double precision AS lease_seconds
-FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
+    (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released THEN greatest(extract(epoch FROM l.expires_at - now()), 0) ELSE 0 END)::double precision AS lease_seconds,
+    coalesce(n.said, '')::text AS said, n.said_at, coalesce(a.daily_limit, 0)::bigint AS daily_limit,
+    coalesce(a.said, '')::text AS account_said, a.said_at AS account_said_at
+FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id LEFT JOIN accounts a ON a.waba_id = n.waba_id
 WHERE @id::text = '' OR n.id = @id::text
 ORDER BY n.id;
 

@@ -4,7 +4,7 @@
 -- name: SparePersons :exec
 -- A person is that of a row (of its claim under way, where claim is not 0), or a
 -- phone. What was said later stands, so that a webhook that comes again, or late,
--- changes nothing.
+-- changes nothing; of stop and resume of one second, stop.
 --   pair       this number waits 4^X s, X = how often in a row; after ten quiet
 --              minutes the row is over. X stops at 5, 17 minutes: Meta's largest
 --              burst of 45 is owed for 4 and a half
@@ -39,7 +39,7 @@ ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, at = ex
         WHEN s.scope LIKE 'number:%' THEN now() + interval '1 second'
             * power(4, CASE WHEN s.until > now() - interval '10 minutes' THEN least(s.strikes + 1, 5) ELSE 0 END)
         ELSE greatest(s.until, excluded.until) END
-WHERE excluded.at > s.at;
+WHERE excluded.at > s.at OR (s.kind = 'suppress' AND excluded.at = s.at AND excluded.until > s.until);
 
 -- name: DropWaits :execrows
 -- A piece of those that are long over.

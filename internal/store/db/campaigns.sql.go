@@ -88,8 +88,11 @@ SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,
     coalesce(i.rejected, 0)::bigint AS rejected, coalesce(i.duplicate, 0)::bigint AS duplicate, coalesce(i.defaulted, 0)::bigint AS defaulted,
-    i.done_at
+    i.done_at, coalesce(t.said, '')::text AS template_said, coalesce(t.said_bears, '')::text AS template_bears, t.said_at AS template_said_at
 FROM campaigns c LEFT JOIN campaign_imports i ON i.campaign_id = c.id
+LEFT JOIN LATERAL (SELECT t.said, t.said_bears, t.said_at FROM campaign_numbers cn JOIN numbers n ON n.id = cn.number_id
+    JOIN templates t ON t.waba_id = n.waba_id AND t.name = c.template AND t.language = c.language
+    WHERE cn.campaign_id = c.id ORDER BY t.said_at DESC, t.said_bears = 'stop' DESC LIMIT 1) t ON true
 WHERE ($1::text = '' OR c.name = $1::text OR c.id = $2::bigint)
   AND (cardinality($3::text[]) = 0 OR c.state = ANY ($3::text[]))
 ORDER BY c.name = $1::text DESC, c.id DESC
@@ -102,39 +105,42 @@ type CampaignsParams struct {
 }
 
 type CampaignsRow struct {
-	ID            int64
-	Name          string
-	Template      string
-	Language      string
-	Category      string
-	Params        []byte
-	Columns       []string
-	State         string
-	StateReason   string
-	PausedSeconds float64
-	StartAt       pgtype.Timestamptz
-	StartedAt     pgtype.Timestamptz
-	FinishedAt    pgtype.Timestamptz
-	ExpireAt      pgtype.Timestamptz
-	ControlAt     pgtype.Timestamptz
-	ConfirmedAt   pgtype.Timestamptz
-	Priority      int32
-	OnUnknown     string
-	MaxAttempts   int32
-	Jitter        string
-	CreatedAt     pgtype.Timestamptz
-	AbsentDays    int32
-	CapMessages   int32
-	CapDays       int32
-	Numbers       []string
-	Roles         []string
-	File          string
-	RowsRead      int64
-	Accepted      int64
-	Rejected      int64
-	Duplicate     int64
-	Defaulted     int64
-	DoneAt        pgtype.Timestamptz
+	ID             int64
+	Name           string
+	Template       string
+	Language       string
+	Category       string
+	Params         []byte
+	Columns        []string
+	State          string
+	StateReason    string
+	PausedSeconds  float64
+	StartAt        pgtype.Timestamptz
+	StartedAt      pgtype.Timestamptz
+	FinishedAt     pgtype.Timestamptz
+	ExpireAt       pgtype.Timestamptz
+	ControlAt      pgtype.Timestamptz
+	ConfirmedAt    pgtype.Timestamptz
+	Priority       int32
+	OnUnknown      string
+	MaxAttempts    int32
+	Jitter         string
+	CreatedAt      pgtype.Timestamptz
+	AbsentDays     int32
+	CapMessages    int32
+	CapDays        int32
+	Numbers        []string
+	Roles          []string
+	File           string
+	RowsRead       int64
+	Accepted       int64
+	Rejected       int64
+	Duplicate      int64
+	Defaulted      int64
+	DoneAt         pgtype.Timestamptz
+	TemplateSaid   string
+	TemplateBears  string
+	TemplateSaidAt pgtype.Timestamptz
 }
 
 // By name or id (name first), by state, or all; newest first.
@@ -181,6 +187,9 @@ func (q *Queries) Campaigns(ctx context.Context, db DBTX, arg *CampaignsParams) 
 			&i.Duplicate,
 			&i.Defaulted,
 			&i.DoneAt,
+			&i.TemplateSaid,
+			&i.TemplateBears,
+			&i.TemplateSaidAt,
 		); err != nil {
 			return nil, err
 		}

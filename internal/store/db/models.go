@@ -64,6 +64,16 @@ func (ns NullRecipientStatus) Value() (driver.Value, error) {
 	return string(ns.RecipientStatus), nil
 }
 
+type Account struct {
+	WabaID     string
+	Said       pgtype.Text
+	SaidBears  pgtype.Text
+	SaidReason pgtype.Text
+	SaidAt     pgtype.Timestamptz
+	DailyLimit pgtype.Int8
+	LimitAt    pgtype.Timestamptz
+}
+
 type Attempt struct {
 	RecipientID int64
 	Claim       int32
@@ -309,6 +319,9 @@ type Number struct {
 	EnabledAt      pgtype.Timestamptz
 	StopReason     pgtype.Text
 	PausedUntil    pgtype.Timestamptz
+	Said           pgtype.Text
+	SaidBears      pgtype.Text
+	SaidAt         pgtype.Timestamptz
 	LearnedMps     pgtype.Float8
 	LearnedCeiling pgtype.Float8
 	LearnedAt      pgtype.Timestamptz
@@ -387,6 +400,16 @@ type Suppression struct {
 	Until   pgtype.Timestamptz
 	At      pgtype.Timestamptz
 	Strikes int32
+}
+
+type Template struct {
+	WabaID     string
+	Name       string
+	Language   string
+	Said       string
+	SaidBears  string
+	SaidReason string
+	SaidAt     pgtype.Timestamptz
 }
 
 type Unknown struct {

@@ -87,8 +87,10 @@ SELECT n.id, n.waba_id, coalesce(n.portfolio_id, '')::text AS portfolio, coalesc
     coalesce(n.learned_mps, 0)::double precision AS learned_mps, coalesce(n.learned_ceiling, 0)::double precision AS learned_ceiling,
     coalesce(extract(epoch FROM now() - n.learned_at), 0)::double precision AS learned_seconds,
     (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now() THEN coalesce(l.holder, '') ELSE '' END)::text AS holder,
-    (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released THEN greatest(extract(epoch FROM l.expires_at - now()), 0) ELSE 0 END)::double precision AS lease_seconds
-FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
+    (CASE WHEN l.lease_id IS NOT NULL AND NOT l.released THEN greatest(extract(epoch FROM l.expires_at - now()), 0) ELSE 0 END)::double precision AS lease_seconds,
+    coalesce(n.said, '')::text AS said, n.said_at, coalesce(a.daily_limit, 0)::bigint AS daily_limit,
+    coalesce(a.said, '')::text AS account_said, a.said_at AS account_said_at
+FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id LEFT JOIN accounts a ON a.waba_id = n.waba_id
 WHERE $1::text = '' OR n.id = $1::text
 ORDER BY n.id
 `
@@ -110,6 +112,11 @@ type ListNumbersRow struct {
 	LearnedSeconds float64
 	Holder         string
 	LeaseSeconds   float64
+	Said           string
+	SaidAt         pgtype.Timestamptz
+	DailyLimit     int64
+	AccountSaid    string
+	AccountSaidAt  pgtype.Timestamptz
 }
 
 // All numbers, or the one named.
@@ -139,6 +146,11 @@ func (q *Queries) ListNumbers(ctx context.Context, db DBTX, id string) ([]ListNu
 			&i.LearnedSeconds,
 			&i.Holder,
 			&i.LeaseSeconds,
+			&i.Said,
+			&i.SaidAt,
+			&i.DailyLimit,
+			&i.AccountSaid,
+			&i.AccountSaidAt,
 		); err != nil {
 			return nil, err
 		}
