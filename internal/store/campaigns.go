@@ -75,14 +75,6 @@ type Campaign struct {
 	TemplateSaid           TemplateSaid
 }
 
-// TemplateSaid is the platform's last word on a campaign's template, by webhook;
-// zero when there was none.
-type TemplateSaid struct {
-	Word string // as PAUSED
-	Go   bool   // it may be sent
-	At   time.Time
-}
-
 // CreateCampaign makes a campaign without recipients, in state importing, and
 // returns its id. It answers ErrExists when the name is in use, and ErrRefused
 // for a number nobody added or a setting that makes no sense.

@@ -3,10 +3,19 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/weirhq/weir/engine"
 	"github.com/weirhq/weir/internal/store/db"
 )
+
+// TemplateSaid is the platform's last word on a campaign's template, by webhook;
+// zero when there was none.
+type TemplateSaid struct {
+	Word string // as PAUSED
+	Go   bool   // it may be sent
+	At   time.Time
+}
 
 // hear acts on what events say, one after another: they are few. Said twice, or
 // late, each changes nothing.
