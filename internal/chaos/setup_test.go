@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -86,10 +87,17 @@ func (f *fleet) nodes(ctx context.Context) error {
 	return nil
 }
 
+// begin starts every campaign. A machine that is too busy for the order, which
+// may not stand still for five seconds, is given it again: twice is once.
 func (f *fleet) begin(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(f.ids)) {
-		if _, err := f.weir(ctx, "campaign", "start", name, "--no-verify"); err != nil {
-			return err
+		var last error
+		err := until(ctx, "campaign "+name+" is started", func() (bool, error) {
+			_, last = f.weir(ctx, "campaign", "start", name, "--no-verify")
+			return last == nil, nil
+		})
+		if err != nil {
+			return errors.Join(err, last)
 		}
 	}
 	return nil

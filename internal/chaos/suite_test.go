@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,7 @@ var (
 	flagSeed   = flag.Uint64("chaos.seed", 1, "seed of every run's chances; 0 takes one from the clock")
 	flagDir    = flag.String("chaos.dir", "", "where histories and logs are kept; default: weir-chaos in the user's cache")
 	flagVerify = flag.String("chaos.verify", "", "check the histories kept in this directory again; then nothing is run")
-	flagAtOnce = flag.Int("chaos.parallel", 6, "runs at once")
+	flagAtOnce = flag.Int("chaos.parallel", min(6, runtime.NumCPU()+1), "runs at once; what a machine cannot carry looks like a fleet that stands still")
 )
 
 // workshop is what all runs share: the program, and where they work.
