@@ -34,7 +34,7 @@ func (f fault) warm() int64 {
 }
 
 // patience is how long a run may take, on a slow machine.
-func (f fault) patience() time.Duration { return 6 * time.Minute }
+func (f fault) patience() time.Duration { return 12 * time.Minute }
 
 var faults = []fault{
 	{
