@@ -27,16 +27,20 @@ type progress struct {
 	confirmed bool // the database: on another than the operator's nothing moves
 }
 
-// errorsEvery is how often errors are counted: at a million failures that is
-// work, and they do not change the picture from one second to the next.
-const errorsEvery = 10 * time.Second
+// errorsEvery is how often errors are counted, unless that takes long: at
+// millions of failures it is work, and they do not change the picture from one
+// second to the next. It may take up errorsShare of the time.
+const (
+	errorsEvery = 10 * time.Second
+	errorsShare = 0.02
+)
 
 // looker looks at a campaign again and again.
 type looker struct {
 	store  *store.Store
 	errors []store.CodeCount
 	left   map[string]int64
-	asked  time.Time
+	due    time.Time   // when errors are counted again
 	past   []*progress // the looks of the last paceWindow
 }
 
@@ -46,14 +50,14 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 	if p.counts, err = l.store.Counts(ctx, c.ID); err != nil {
 		return nil, err
 	}
-	if !moving(c.State) || p.at.Sub(l.asked) >= errorsEvery {
+	if !moving(c.State) || !p.at.Before(l.due) {
 		if l.errors, err = l.store.ErrorsByCode(ctx, c.ID); err != nil {
 			return nil, err
 		}
 		if l.left, err = l.store.SuppressedByReason(ctx, c.ID); err != nil {
 			return nil, err
 		}
-		l.asked = p.at
+		l.due = countAgain(p.at, time.Now())
 	}
 	p.errors, p.leftOut = l.errors, l.left
 	if p.doubled, err = l.store.Duplicates(ctx, c.ID); err != nil {
@@ -73,6 +77,12 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 	}
 	l.past = append(l.past, p)
 	return p, nil
+}
+
+// countAgain is when errors are counted again that were counted from start to end.
+func countAgain(start, end time.Time) time.Time {
+	took := float64(end.Sub(start))
+	return start.Add(max(errorsEvery, time.Duration(took/errorsShare)))
 }
 
 // since is what each number's calls have brought in per second since another
