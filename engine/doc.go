@@ -178,6 +178,11 @@
 // we tell a node's own trouble from the platform's by a question of its own and by
 // how others fare, because a call that vanishes cannot tell where.
 //
+// We let the claim ask whether a fallback number may send, each time, and keep
+// no state that says so, because a state would have to be moved by somebody who
+// can be late or dead: it ends with the first claim that sees a primary able.
+// Two numbers that ask at once never have the same row, as any two do not.
+//
 // We start at 3 s and double, because whoever is away is not known to come back:
 // that is 5 s too late for an outage of 40 s, and never later than it lasted.
 //

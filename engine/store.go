@@ -144,9 +144,10 @@ type Slice struct {
 // statement, safe to repeat, and returns ctx's error when ctx ends first.
 // Durations are measured on the database's clock.
 type Store interface {
-	// Census lists every number that needs an owner, with its lease as it
-	// stands, living ones too (a node's own number that is missing here needs it
-	// no more), and the nodes that have beaten within ttl.
+	// Census lists every number that needs an owner (a fallback number only while
+	// it may claim something), with its lease as it stands, living ones too (a
+	// node's own number that is missing here needs it no more), and the nodes that
+	// have beaten within ttl.
 	Census(ctx context.Context, ttl time.Duration) (Census, error)
 	// Acquire takes a lease, or ErrLeaseTaken.
 	Acquire(ctx context.Context, bid Bid) (Grant, error)
@@ -162,8 +163,8 @@ type Store interface {
 	// and returns how many rows it turned. It is fenced by the lease, and says
 	// ErrNotReady, not "no rows", when the fence is shut.
 	Reclaim(ctx context.Context, lease LeaseID) (int, error)
-	// Work reads the number's settings, its running campaigns, and the pauses
-	// and cancels that this lease has not acknowledged.
+	// Work reads the number's settings, the running campaigns it may claim from,
+	// and the pauses and cancels that this lease has not acknowledged.
 	Work(ctx context.Context, lease LeaseID) (Work, error)
 	// Claim takes due recipients. After an error the seq is burned: the call
 	// may still have committed, and only GiveBack may follow.

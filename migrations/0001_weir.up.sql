@@ -37,7 +37,9 @@ CREATE TABLE numbers (
     enabled       boolean NOT NULL DEFAULT true,
     enabled_at    timestamptz,                         -- when an operator last said that it may send
     stop_reason   text,
+    stopped_at    timestamptz,                         -- set by number_held while it is not enabled
     paused_until  timestamptz,
+    paused_since  timestamptz,                         -- set by number_held: the first of pauses that ran into each other
     said          text,                                -- the platform's last word on its quality or pace
     said_bears    text,                                -- and what that means: nothing, warning, go
     said_at       timestamptz,
@@ -48,6 +50,17 @@ CREATE TABLE numbers (
     CHECK (burst = 1 OR burst <= mps_limit / 20),
     CHECK (num_nulls(learned_mps, learned_ceiling, learned_at) IN (0, 3))
 );
+
+-- Whatever statement stops or pauses a number, it is known since when.
+CREATE FUNCTION number_held() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.stopped_at := CASE WHEN NOT NEW.enabled THEN coalesce(OLD.stopped_at, now()) END;
+    NEW.paused_since := CASE WHEN NEW.paused_until > now() THEN CASE WHEN OLD.paused_until > now() THEN coalesce(OLD.paused_since, now()) ELSE now() END END;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER number_held BEFORE UPDATE ON numbers FOR EACH ROW
+    WHEN ((OLD.enabled, OLD.paused_until) IS DISTINCT FROM (NEW.enabled, NEW.paused_until))
+    EXECUTE FUNCTION number_held();
 
 -- What the platform says of business accounts and templates by its webhooks. The
 -- later word stands, and of two of one second the one that forbids more.
@@ -144,6 +157,9 @@ CREATE TABLE campaigns (
     on_unknown       text NOT NULL DEFAULT 'fail' CHECK (on_unknown IN ('fail', 'resend', 'hold')),
     max_attempts     int NOT NULL DEFAULT 5 CHECK (max_attempts BETWEEN 1 AND 100),
     jitter           text NOT NULL DEFAULT 'full' CHECK (jitter IN ('full', 'decorrelated')),
+    fallback_wait    interval NOT NULL DEFAULT '1 min' CHECK (fallback_wait > '0'), -- no primary able for so long: the fallback numbers stand in
+    fallback_after   int CHECK (fallback_after > 0),        -- whom so many attempts did not reach, a fallback number may try in any case
+    fallback_since   timestamptz,                           -- people have been told that the fallback numbers stand in; nothing decides by it
     absent_days      int NOT NULL DEFAULT 30 CHECK (absent_days BETWEEN 0 AND 365), -- marketing: whom any campaign found not on WhatsApp this lately is left out
     cap_messages     int CHECK (cap_messages BETWEEN 1 AND 100), -- marketing: whoever had this many messages of it, of any campaign,
     cap_days         int CHECK (cap_days BETWEEN 1 AND 365),     -- in this many days is left out; null: no cap
@@ -373,6 +389,7 @@ CREATE TABLE breakers (
     scope         text PRIMARY KEY,                         -- host | number:ID
     state         text NOT NULL DEFAULT 'closed' CHECK (state IN ('closed', 'open', 'half_open')),
     since         timestamptz NOT NULL DEFAULT now(),
+    away_since    timestamptz,                              -- not closed since: its probes do not begin it anew
     reason        text NOT NULL DEFAULT 'new' CHECK (reason IN ('new', 'consecutive', 'ratio', 'throttled', 'forced',
         'probe', 'probe_expired', 'probe_unused', 'probe_answered', 'probe_throttled', 'probe_failed')),
     note          text NOT NULL DEFAULT '',                 -- forced: an operator's words
@@ -429,6 +446,7 @@ BEGIN
     NEW.seq := NEW.seq + 1;
     IF NEW.state <> OLD.state THEN
         NEW.since := clock_timestamp();
+        NEW.away_since := CASE WHEN NEW.state <> 'closed' THEN coalesce(OLD.away_since, NEW.since) END;
     END IF;
     NEW.to_closed := NEW.to_closed + (NEW.state = 'closed')::int;
     NEW.to_half_open := NEW.to_half_open + (NEW.state = 'half_open')::int;
@@ -443,6 +461,29 @@ CREATE TRIGGER breaker_moved BEFORE UPDATE ON breakers FOR EACH ROW
     EXECUTE FUNCTION breaker_moved();
 INSERT INTO breakers (scope) VALUES ('host');
 
+-- Since when a number cannot send, and why; NULL while it can. The host's breaker
+-- is no reason: another number could not send then either.
+CREATE VIEW number_absences AS
+SELECT n.id AS number_id,
+    least(CASE WHEN NOT n.enabled THEN coalesce(n.stopped_at, n.created_at) END, CASE WHEN n.paused_until > now() THEN n.paused_since END,
+        CASE WHEN b.state IS DISTINCT FROM 'closed' THEN coalesce(b.away_since, n.created_at) END) AS since,
+    CASE WHEN NOT n.enabled THEN 'stopped: ' || coalesce(n.stop_reason, '')
+         WHEN b.state IS DISTINCT FROM 'closed' THEN 'breaker open: ' || coalesce(b.cause, 'its row is missing')
+         WHEN n.paused_until > now() THEN 'paused by throttles' END AS why
+FROM numbers n LEFT JOIN breakers b ON b.scope = 'number:' || n.id;
+
+-- From how many spent attempts on a campaign's fallback numbers may claim its
+-- recipients: 0 (all of them) once no primary has been able to send for as long as
+-- the campaign says; else fallback_after; NULL: none. One primary that is able
+-- again ends it at once. A function, so that whoever asks about a primary number
+-- does not pay for its plan.
+CREATE FUNCTION fallback_floor(campaign bigint) RETURNS int LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM campaign_numbers cn JOIN number_absences a ON a.number_id = cn.number_id
+            WHERE cn.campaign_id = c.id AND cn.role = 'primary' AND coalesce(a.since, 'infinity') > now() - c.fallback_wait)
+        THEN 0 ELSE c.fallback_after END
+    FROM campaigns c WHERE c.id = campaign
+$$;
+
 -- Whether anybody waits behind a breaker: a row that a claim would take now if it
 -- were closed. One that nobody waits behind does no harm by being open, and has
 -- nothing to probe with. One index probe a campaign and zone, as in the claim.
@@ -452,6 +493,7 @@ SELECT EXISTS (
     JOIN campaigns c ON c.id = cn.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
     JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
     WHERE (breaker = 'host' OR n.id = substr(breaker, 8)) AND n.enabled
+      AND (cn.role = 'primary' OR fallback_floor(c.id) IS NOT DISTINCT FROM 0)
       AND (SELECT r.id FROM recipients r WHERE r.campaign_id = z.campaign_id AND r.zone = z.zone AND r.due_at <= now()
            ORDER BY r.due_at DESC, r.id LIMIT 1) IS NOT NULL)
 $$;

@@ -201,7 +201,8 @@ type campaignView struct {
 	Template   string           `json:"template"`
 	Language   string           `json:"language"`
 	Category   string           `json:"category"`
-	Numbers    []string         `json:"numbers"`
+	Numbers    []string         `json:"numbers"` // its primaries
+	Fallback   *fallbackView    `json:"fallback,omitempty"`
 	Recipients int64            `json:"recipients"`
 	Counts     map[string]int64 `json:"counts,omitempty"`
 	Suppressed map[string]int64 `json:"suppressed,omitempty"` // by reason: opted_out, said_stop, not_on_whatsapp, frequency_cap
@@ -239,9 +240,7 @@ func viewOf(c store.Campaign, counts map[engine.Status]int) campaignView {
 		ControlAt: stamp(c.ControlAt), ConfirmedAt: stamp(c.ConfirmedAt),
 		TemplateSaid: c.TemplateSaid.Word, TemplateSaidAt: stamp(c.TemplateSaid.At),
 	}
-	for _, n := range c.Numbers {
-		v.Numbers = append(v.Numbers, n.ID)
-	}
+	v.Numbers, v.Fallback = senders(c.CampaignSpec, false), fallbackOf(c)
 	if counts != nil {
 		v.Counts = map[string]int64{}
 		for _, s := range engine.Statuses() {

@@ -19,6 +19,7 @@ import (
 
 type campaignCreateCmd struct {
 	graph
+	fallbacks
 	Name           string   `arg:"" help:"The campaign's name: its handle in every other command."`
 	Template       string   `required:"" help:"Name of the approved template."`
 	Language       string   `required:"" help:"The template's language code, for example en_US."`
@@ -51,7 +52,7 @@ An import that was cut short goes on when the same command is given again.`
 }
 
 func (c campaignCreateCmd) Run(ctx context.Context, s *session) error {
-	if err := errors.Join(c.At.ahead("--at"), c.ExpireAt.ahead("--expire-at")); err != nil {
+	if err := errors.Join(c.At.ahead("--at"), c.ExpireAt.ahead("--expire-at"), c.fallbacks.check(c.Number)); err != nil {
 		return err
 	}
 	columns, params, err := c.bind()
@@ -98,6 +99,7 @@ func (c campaignCreateCmd) spec(ctx context.Context, s *session, db *database, p
 	for _, id := range c.Number {
 		spec.Numbers = append(spec.Numbers, store.CampaignNumber{ID: id})
 	}
+	c.fallbacks.join(&spec)
 	if c.NoVerify {
 		return spec, checkTargets(params)
 	}
@@ -161,7 +163,10 @@ func differs(was, is store.CampaignSpec) string {
 		{"template", was.Template.Name == is.Template.Name && was.Template.Language == is.Template.Language},
 		{"category", was.Template.Category == is.Template.Category},
 		{"--param", slices.Equal(was.Template.Params, is.Template.Params) && slices.Equal(was.Columns, is.Columns)},
-		{"--number", sameNumbers(was.Numbers, is.Numbers)},
+		{"--number", slices.Equal(senders(was, false), senders(is, false))},
+		{"--fallback-number", slices.Equal(senders(was, true), senders(is, true))},
+		{"--fallback-wait", cmp.Or(was.Fallback.Wait, store.FallbackWait) == cmp.Or(is.Fallback.Wait, store.FallbackWait)},
+		{"--fallback-after", was.Fallback.After == is.Fallback.After},
 		{"--priority", was.Priority == is.Priority},
 		{"--at", was.StartAt.Truncate(time.Microsecond).Equal(is.StartAt.Truncate(time.Microsecond))},
 		{"--expire-at", was.ExpireAt.Truncate(time.Microsecond).Equal(is.ExpireAt.Truncate(time.Microsecond))},
@@ -176,17 +181,6 @@ func differs(was, is store.CampaignSpec) string {
 		}
 	}
 	return ""
-}
-
-func sameNumbers(a, b []store.CampaignNumber) bool {
-	ids := func(numbers []store.CampaignNumber) (ids []string) {
-		for _, n := range numbers {
-			ids = append(ids, n.ID)
-		}
-		slices.Sort(ids)
-		return ids
-	}
-	return slices.Equal(ids(a), ids(b))
 }
 
 // bind reads the header and says which template parameter comes from where:

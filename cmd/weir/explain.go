@@ -112,7 +112,7 @@ func happened(p store.Person) []eventView {
 		}
 		add(r.ClaimedAt, r.Campaign, "claimed for number "+r.Number, "")
 		add(r.UnknownSince, r.Campaign, "unknown: a call was made and nobody knows what came of it", "")
-		add(r.AcceptedAt, r.Campaign, "accepted from number "+r.Number, r.MessageID)
+		add(r.AcceptedAt, r.Campaign, "accepted from "+senderWords(r), r.MessageID)
 		add(r.SentAt, r.Campaign, "sent", r.MessageID)
 		add(r.DeliveredAt, r.Campaign, "delivered", r.MessageID)
 		add(r.ReadAt, r.Campaign, "read", r.MessageID)

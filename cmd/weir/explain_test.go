@@ -22,6 +22,9 @@ func TestStanding(t *testing.T) {
 		change(&n)
 		return []store.Sender{n}
 	}
+	fallback := func(floor int) store.Sender {
+		return store.Sender{ID: "n2", Fallback: true, Floor: floor, Wait: time.Minute, Enabled: true, Owned: true, Breaker: "closed", Host: "closed"}
+	}
 	optOut := func(scope string) []store.Suppression { return []store.Suppression{{Scope: scope, Holds: true}} }
 	for name, tc := range map[string]struct {
 		row  func(*store.PersonRow)
@@ -35,7 +38,7 @@ func TestStanding(t *testing.T) {
 			r.Attempts = []store.Attempt{{Code: 503, Title: "down"}}
 		}, nil, "not due before " + stamped + ", after attempt 2 of 5: 503 down"},
 		"a replay":           {func(r *store.PersonRow) { r.DueAt = later; r.Replay = &store.Replay{} }, nil, "not due before " + stamped + ", its turn in the replay"},
-		"campaign paused":    {func(r *store.PersonRow) { r.State, r.StateReason = store.Paused, "by the operator" }, nil, "the campaign is paused: by the operator"},
+		"campaign paused":    {func(r *store.PersonRow) { r.State, r.StateReason = store.Paused, "by the operator" }, nil, "the campaign is paused: by the operator (then weir campaign resume c)"},
 		"campaign scheduled": {func(r *store.PersonRow) { r.State, r.StartAt = store.Scheduled, later }, nil, "the campaign starts at " + stamped},
 		"campaign expired":   {func(r *store.PersonRow) { r.ExpireAt = now }, nil, "the campaign expired at 2030-01-02T03:00:00Z"},
 		"zone closed":        {func(r *store.PersonRow) { r.ZoneOpens = later }, nil, "its window opens at " + stamped},
@@ -66,12 +69,21 @@ func TestStanding(t *testing.T) {
 		"one of two sends": {func(r *store.PersonRow) {
 			r.Senders = append(with(func(n *store.Sender) { n.Enabled = false }), store.Sender{ID: "n2", Enabled: true, Owned: true, Breaker: "closed", Host: "closed"})
 		}, nil, "nothing holds it: number n2 takes it in its turn"},
-		"held by hand":      {func(r *store.PersonRow) { r.Status, r.OnUnknown = engine.Unknown, engine.UnknownHolds }, nil, "waits for its status webhook, or for weir dead close"},
-		"decided by policy": {func(r *store.PersonRow) { r.Status, r.OnUnknown = engine.Unknown, engine.UnknownFails }, nil, "waits for its status webhook; without one --on-unknown fail decides"},
-		"dead":              {func(r *store.PersonRow) { r.Status = engine.Dead }, nil, "over, unless it is replayed: weir dead replay"},
-		"read":              {func(r *store.PersonRow) { r.Status = engine.Read }, nil, ""},
+		"a fallback stands by": {func(r *store.PersonRow) {
+			r.Senders = append(with(func(n *store.Sender) { n.Breaker = "half_open" }), fallback(-1))
+		}, nil, "number n1's breaker is half open: one message at a time is tried; fallback number n2 stands by: it takes over once no primary has been able to send for 1m0s"},
+		"a fallback stands in": {func(r *store.PersonRow) { r.Senders = []store.Sender{fallback(0)} }, nil, "nothing holds it: number n2 takes it in its turn"},
+		"a fallback after another attempt": {
+			func(r *store.PersonRow) { r.Attempt, r.Senders = 1, []store.Sender{fallback(2)} }, nil,
+			"fallback number n2 stands by: it takes over once no primary has been able to send for 1m0s, and tries whom 2 attempts did not reach",
+		},
+		"a fallback after so many": {func(r *store.PersonRow) { r.Attempt, r.Senders = 2, []store.Sender{fallback(2)} }, nil, "nothing holds it: number n2 takes it in its turn"},
+		"held by hand":             {func(r *store.PersonRow) { r.Status, r.OnUnknown = engine.Unknown, engine.UnknownHolds }, nil, "waits for its status webhook, or for weir dead close"},
+		"decided by policy":        {func(r *store.PersonRow) { r.Status, r.OnUnknown = engine.Unknown, engine.UnknownFails }, nil, "waits for its status webhook; without one --on-unknown fail decides"},
+		"dead":                     {func(r *store.PersonRow) { r.Status = engine.Dead }, nil, "over, unless it is replayed: weir dead replay"},
+		"read":                     {func(r *store.PersonRow) { r.Status = engine.Read }, nil, ""},
 	} {
-		row := store.PersonRow{State: store.Running, Category: engine.Marketing, MaxAttempts: 5, DueAt: now, Senders: []store.Sender{ready}}
+		row := store.PersonRow{Campaign: "c", State: store.Running, Category: engine.Marketing, MaxAttempts: 5, DueAt: now, Senders: []store.Sender{ready}}
 		tc.row(&row)
 		got := standing(store.Person{Now: now, Confirmed: true, Rows: []store.PersonRow{row}, Suppressions: tc.outs})[0].Waits
 		if strings.Join(got, "; ") != tc.want {

@@ -42,19 +42,20 @@ func (c campaignPolicyCmd) Run(ctx context.Context, s *session) error {
 // policyView is a campaign's effective policy for scripts: its fields are a
 // promise.
 type policyView struct {
-	Campaign      string       `json:"campaign"`
-	MaxAttempts   int          `json:"max_attempts"`
-	Jitter        string       `json:"jitter"`
-	BaseSeconds   float64      `json:"base_seconds"`
-	CapSeconds    float64      `json:"cap_seconds"`
-	Waits         []waitView   `json:"waits"`
-	OnUnknown     string       `json:"on_unknown"`
-	WindowSeconds float64      `json:"unknown_window_seconds"`
-	ExpireAt      string       `json:"expire_at,omitempty"`
-	AbsentDays    int          `json:"absent_days"`
-	CapMessages   int          `json:"cap_messages,omitempty"`
-	CapDays       int          `json:"cap_days,omitempty"`
-	Answers       []answerView `json:"answers"`
+	Campaign      string        `json:"campaign"`
+	MaxAttempts   int           `json:"max_attempts"`
+	Jitter        string        `json:"jitter"`
+	BaseSeconds   float64       `json:"base_seconds"`
+	CapSeconds    float64       `json:"cap_seconds"`
+	Waits         []waitView    `json:"waits"`
+	OnUnknown     string        `json:"on_unknown"`
+	WindowSeconds float64       `json:"unknown_window_seconds"`
+	ExpireAt      string        `json:"expire_at,omitempty"`
+	AbsentDays    int           `json:"absent_days"`
+	CapMessages   int           `json:"cap_messages,omitempty"`
+	CapDays       int           `json:"cap_days,omitempty"`
+	Fallback      *fallbackView `json:"fallback,omitempty"`
+	Answers       []answerView  `json:"answers"`
 }
 
 // waitView is the least and the most that a recipient waits after an attempt,
@@ -75,6 +76,7 @@ func policyOf(c store.Campaign, p engine.Policy, window time.Duration) policyVie
 	v := policyView{
 		Campaign: c.Name, MaxAttempts: c.MaxAttempts, Jitter: string(c.Jitter), BaseSeconds: p.Base.Seconds(), CapSeconds: p.Cap.Seconds(),
 		OnUnknown: string(c.OnUnknown), WindowSeconds: window.Seconds(), ExpireAt: stamp(c.ExpireAt), Answers: answersOf(p),
+		Fallback: fallbackOf(c),
 	}
 	if c.Template.Category == engine.Marketing {
 		v.AbsentDays, v.CapMessages, v.CapDays = c.AbsentDays, c.Cap, c.CapDays
@@ -118,6 +120,9 @@ func (v policyView) print(w io.Writer) error {
 		lines = append(lines, "expires    at "+v.ExpireAt+": whoever waits then is not sent to")
 	}
 	lines = append(lines, "left out   "+v.leavesOut())
+	if v.Fallback != nil {
+		lines = append(lines, "fallback   "+v.Fallback.words())
+	}
 	for _, a := range v.Answers {
 		lines = append(lines, fmt.Sprintf("%-23s  %s", a.Answer, a.Does))
 	}

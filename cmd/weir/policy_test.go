@@ -34,6 +34,13 @@ func TestPolicyInWords(t *testing.T) {
 			store.CampaignSpec{Name: "c", OnUnknown: engine.UnknownHolds, Retry: engine.Retry{MaxAttempts: 1, Jitter: engine.FullJitter}},
 			[]string{"there is no second attempt", "waits for a webhook or for you"},
 		},
+		{
+			store.CampaignSpec{
+				Name: "c", OnUnknown: engine.UnknownHolds, Retry: engine.Retry{MaxAttempts: 3, Jitter: engine.FullJitter},
+				Numbers: []store.CampaignNumber{{ID: "1"}, {ID: "3", Fallback: true}, {ID: "2", Fallback: true}}, Fallback: store.Fallback{Wait: time.Minute, After: 2},
+			},
+			[]string{"fallback   2, 3 once no primary has been able to send for 1m0s, until one is; and in any case whom 2 attempts did not reach\n"},
+		},
 	} {
 		var out bytes.Buffer
 		if err := policyOf(store.Campaign{CampaignSpec: tt.spec}, engine.Policy{}, 30*time.Minute).print(&out); err != nil {

@@ -113,7 +113,7 @@ func (p *progress) settled() (n int64) {
 func (p *progress) eta() time.Duration {
 	var rate float64
 	for _, n := range p.paces {
-		if n.Enabled && !n.Fallback {
+		if n.Enabled && n.Fallback == p.standsIn() {
 			rate += n.Rate()
 		}
 	}
@@ -127,6 +127,10 @@ func (p *progress) eta() time.Duration {
 func (p *progress) view() campaignView {
 	v := viewOf(p.campaign, p.counts)
 	v.Duplicates, v.DatabaseConfirmed, v.Suppressed = &p.doubled, &p.confirmed, p.leftOut
+	if v.Fallback != nil {
+		stands := p.standsIn()
+		v.Fallback.StandsIn, v.Fallback.Why = &stands, p.primariesAway()
+	}
 	return v
 }
 
@@ -226,12 +230,13 @@ func (p *progress) pace(i int) string {
 	if p.campaign.State == store.Running && p.rates != nil {
 		line = fmt.Sprintf("number     %s  %.1f of %.4g per second", n.ID, p.rates[i], n.Rate())
 	}
+	line += p.part(n)
 	switch {
 	case !n.Enabled:
 		line += "  stopped: " + n.StopReason + " (then " + enableNumber(n.ID) + ")"
 	case n.Paused > 0:
 		line += "  paused for " + n.Paused.Round(time.Second).String()
-	case p.campaign.State == store.Running && !n.Owned:
+	case p.campaign.State == store.Running && !n.Owned && p.needed(n):
 		line += "  no node owns it: is weir serve running? (a restart after a kill waits about 14 s)"
 	}
 	return line

@@ -73,7 +73,7 @@ func holds(r store.PersonRow, p store.Person) []string {
 			why = append(why, "opted out ("+o.Scope+"): it will be suppressed, not sent")
 		}
 	}
-	free, held := sendersHold(r.Senders, p.Now)
+	free, held := sendersHold(r, p.Now)
 	switch {
 	case free == "":
 		return append(why, held...)
@@ -85,9 +85,9 @@ func holds(r store.PersonRow, p store.Person) []string {
 }
 
 // sendersHold finds a number that sends, or why none does.
-func sendersHold(senders []store.Sender, now time.Time) (free string, held []string) {
-	for _, n := range senders {
-		why := senderHolds(n, now)
+func sendersHold(r store.PersonRow, now time.Time) (free string, held []string) {
+	for _, n := range r.Senders {
+		why := senderHolds(n, r.Attempt, now)
 		if why == "" {
 			return n.ID, nil
 		}
@@ -160,8 +160,9 @@ func leavesOut(o store.Suppression, r store.PersonRow, p store.Person) bool {
 	return !slices.ContainsFunc(p.Rows, func(r store.PersonRow) bool { return r.DeliveredAt.After(o.At) })
 }
 
-// senderHolds says why a number sends nothing now, "" when it does.
-func senderHolds(n store.Sender, now time.Time) string {
+// senderHolds says why a number sends nothing now to somebody who has been tried
+// so often, "" when it does.
+func senderHolds(n store.Sender, attempt int, now time.Time) string {
 	switch {
 	case !n.Enabled:
 		return "number " + n.ID + " is stopped: " + n.StopReason + " (then " + enableNumber(n.ID) + ")"
@@ -171,6 +172,8 @@ func senderHolds(n store.Sender, now time.Time) string {
 		return "the platform's breaker is " + breakerWords(n.Host, n.HostOpenUntil)
 	case n.Breaker != "closed":
 		return "number " + n.ID + "'s breaker is " + breakerWords(n.Breaker, n.OpenUntil)
+	case n.Fallback && (n.Floor < 0 || attempt < n.Floor):
+		return standsBy(n)
 	case !n.Owned:
 		return "no node owns number " + n.ID + ": is weir serve running?"
 	case n.ReadyAt.After(now):

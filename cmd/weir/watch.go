@@ -99,6 +99,9 @@ func (s *screen) draw(p *progress, last bool) {
 		if p.held() {
 			line += "  stopped: " + notConfirmed
 		}
+		if p.standsIn() {
+			line += "  the fallback stands in"
+		}
 		_, _ = fmt.Fprintln(s.w, line)
 		return
 	}

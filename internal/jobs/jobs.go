@@ -11,7 +11,8 @@
 //	                  cancel is confirmed: cancels who is left, then → canceled
 //	resolve_unknowns  every window/10: evidence or the campaign's policy
 //	tend              every 2 s: looks which campaigns are due to start, which may
-//	                  finish, and which pauses and cancels nobody is awaited for
+//	                  finish, which pauses and cancels nobody is awaited for, and
+//	                  whose fallback numbers stand in
 //	sweep             every minute: statuses that found no recipient are tried
 //	                  again, old webhook events and waits are deleted
 //	fold_counts       every minute: the log of counts is replaced by its sums

@@ -134,7 +134,7 @@ type tendWorker struct {
 }
 
 func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
-	errs := []error{w.confirm(ctx)} // one campaign's trouble is not the others'
+	errs := []error{w.confirm(ctx), w.fallbacks(ctx)} // one campaign's trouble is not the others'
 	active, err := w.store.Campaigns(ctx, store.Scheduled, store.Running, store.Paused, store.Canceling)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
@@ -163,6 +163,20 @@ func (w *tendWorker) confirm(ctx context.Context) error {
 	done, _, err := w.store.ConfirmControls(ctx, w.quarantine)
 	for _, c := range done {
 		w.log.InfoContext(ctx, "nothing of the campaign can go out any more", "campaign", c.Campaign, "state", string(c.State), "after", c.Took)
+	}
+	return err
+}
+
+// fallbacks says whose fallback numbers have begun to stand in, or stepped back.
+// They do so by themselves: every claim asks.
+func (w *tendWorker) fallbacks(ctx context.Context) error {
+	changes, err := w.store.TellFallbacks(ctx)
+	for _, c := range changes {
+		if c.Began {
+			w.log.WarnContext(ctx, "no primary number can send: the campaign's fallback numbers stand in", "campaign", c.Campaign)
+		} else {
+			w.log.InfoContext(ctx, "a primary number is able again: the campaign's fallback numbers step back", "campaign", c.Campaign)
+		}
 	}
 	return err
 }

@@ -190,6 +190,8 @@ func TestWhoIsTold(t *testing.T) {
 		{CampaignExpired, `{}`, true, true, "trigger", "warning"},
 		{CampaignCanceled, `{}`, true, true, "resolve", ""},
 		{CampaignDead, `{}`, true, false, "trigger", "info"},
+		{FallbackBegan, `{}`, true, false, "trigger", "info"},
+		{FallbackEnded, `{}`, true, false, "trigger", "info"},
 		{NumberStopped, `{}`, true, true, "trigger", "error"},
 		{NumberEnabled, `{}`, true, true, "resolve", ""},
 		{BreakerOpen, `{"breaker": {"prev": "closed"}}`, true, true, "trigger", "warning"},
@@ -258,6 +260,12 @@ func TestWords(t *testing.T) {
 			"Nothing is sent: the database is not the one that was vouched for|After a fail-over or a restore commits may be missing in it.|" +
 				"weir database status says what to look at first; then weir database confirm.",
 		},
+		{
+			FallbackBegan, "campaign:3", `{"campaign": {"name": "spring"}, "numbers": ["2"], "reason": "1 stopped: 190: token expired"}`,
+			"Campaign spring goes on with its fallback numbers: 2|No primary number can send. Reason: 1 stopped: 190: token expired.|" +
+				"Whatever waits is theirs until a primary is able again: weir campaign status 3",
+		},
+		{FallbackEnded, "campaign:3", `{"campaign": {"name": "spring"}}`, "Campaign spring is sent by its primary numbers again||"},
 		{Dropped, "notices", `{"dropped": 12}`, "12 notices were dropped|This endpoint did not take them for too long.|"},
 		{CampaignStopped, "campaign:3", `broken`, "Campaign campaign:3 stopped itself||Nothing more of it is sent. Mend what the reason says, then: weir campaign resume 3"},
 		{"from.the.future", "host", `{"reason": "why"}`, "from.the.future: host|Reason: why.|"},

@@ -16,12 +16,14 @@ const (
 	CampaignFinished = "campaign.finished" // every recipient is settled
 	CampaignExpired  = "campaign.expired"  // its time was over first
 	CampaignCanceled = "campaign.canceled"
-	CampaignDead     = "campaign.dead_letters" // recipients were given up; once an hour and campaign
-	NumberStopped    = "number.stopped"        // by itself; perhaps several, of one account or app
-	NumberEnabled    = "number.enabled"        // by its operator, after that
-	TemplateFlagged  = "template.flagged"      // by the platform: it may be paused or disabled
-	TemplateApproved = "template.approved"     // and campaigns stand still that stopped for it
-	AccountWarned    = "account.warned"        // by the platform: a violation, or it is to be disabled
+	FallbackBegan    = "campaign.fallback_began" // its fallback numbers stand in for its primaries
+	FallbackEnded    = "campaign.fallback_ended" // a primary is able again
+	CampaignDead     = "campaign.dead_letters"   // recipients were given up; once an hour and campaign
+	NumberStopped    = "number.stopped"          // by itself; perhaps several, of one account or app
+	NumberEnabled    = "number.enabled"          // by its operator, after that
+	TemplateFlagged  = "template.flagged"        // by the platform: it may be paused or disabled
+	TemplateApproved = "template.approved"       // and campaigns stand still that stopped for it
+	AccountWarned    = "account.warned"          // by the platform: a violation, or it is to be disabled
 	AccountFreed     = "account.reinstated"
 	QualityWorse     = "quality.worse" // of a number, by the platform's word
 	QualityBetter    = "quality.better"
@@ -109,6 +111,13 @@ func (f facts) words(n Notice) words {
 			news, name + " has dead letters", reason(f.Reason),
 			"Who was given up, why, and what to do: weir dead list --campaign " + id,
 		}
+	case FallbackBegan:
+		return words{
+			news, name + " goes on with its fallback numbers: " + list(f.Numbers), "No primary number can send. " + reason(f.Reason),
+			"Whatever waits is theirs until a primary is able again: weir campaign status " + id,
+		}
+	case FallbackEnded:
+		return words{news, name + " is sent by its primary numbers again", "", ""}
 	case NumberStopped:
 		return f.numberStopped(n)
 	case NumberEnabled:

@@ -56,6 +56,7 @@ type CampaignSpec struct {
 	// had that many messages of any marketing campaign in CapDays is left out; 0: no cap.
 	AbsentDays   int
 	Cap, CapDays int
+	Fallback     Fallback
 }
 
 // Campaign is a campaign as it stands.
@@ -82,6 +83,7 @@ func (s *Store) CreateCampaign(ctx context.Context, c CampaignSpec) (int64, erro
 	c.OnUnknown = cmp.Or(c.OnUnknown, engine.UnknownFails)
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, 5)
 	c.Jitter = cmp.Or(c.Jitter, engine.FullJitter)
+	c.Fallback.Wait = cmp.Or(c.Fallback.Wait, FallbackWait)
 	c.Template.Category = cmp.Or(c.Template.Category, engine.Marketing)
 	if err := c.check(); err != nil {
 		return 0, err
@@ -96,6 +98,7 @@ func (s *Store) CreateCampaign(ctx context.Context, c CampaignSpec) (int64, erro
 		StartAt: instant(c.StartAt), ExpireAt: instant(c.ExpireAt), OnUnknown: string(c.OnUnknown),
 		MaxAttempts: int32(c.MaxAttempts), Jitter: string(c.Jitter),
 		AbsentDays: int32(c.AbsentDays), CapMessages: int32(c.Cap), CapDays: int32(c.CapDays),
+		FallbackWaitSeconds: c.Fallback.Wait.Seconds(), FallbackAfter: int32(c.Fallback.After),
 	}
 	for _, n := range c.Numbers {
 		p.Numbers = append(p.Numbers, n.ID)
@@ -177,20 +180,7 @@ func (c CampaignSpec) checkBindings() error {
 			return refuse(ErrRefused, "parameter %s takes column %d, and there are only %d", p.Target, p.Column+1, len(c.Columns))
 		}
 	}
-	primary, seen := 0, map[string]bool{}
-	for _, n := range c.Numbers {
-		if seen[n.ID] {
-			return refuse(ErrRefused, "number %s is named twice: name each number once", n.ID)
-		}
-		seen[n.ID] = true
-		if !n.Fallback {
-			primary++
-		}
-	}
-	if primary == 0 {
-		return refuse(ErrRefused, "a campaign needs a primary number besides its fallback numbers")
-	}
-	return nil
+	return c.checkNumbers()
 }
 
 func (s *Store) unknownNumbers(ctx context.Context, ids []string) error {
@@ -268,6 +258,7 @@ func campaign(r db.CampaignsRow) (Campaign, error) {
 			OnUnknown: engine.OnUnknown(r.OnUnknown), Retry: engine.Retry{MaxAttempts: int(r.MaxAttempts), Jitter: engine.Jitter(r.Jitter)},
 			AbsentDays: int(r.AbsentDays), Cap: int(r.CapMessages), CapDays: int(r.CapDays),
 			Template: engine.Template{Name: r.Template, Language: r.Language, Category: engine.Category(r.Category)},
+			Fallback: Fallback{Wait: duration(r.FallbackWaitSeconds), After: int(r.FallbackAfter)},
 		},
 		ID: r.ID, State: CampaignState(r.State), Reason: r.StateReason, Paused: duration(r.PausedSeconds),
 		CreatedAt: r.CreatedAt.Time, StartedAt: r.StartedAt.Time, FinishedAt: r.FinishedAt.Time,

@@ -24,7 +24,7 @@ func TestCreateCampaign(t *testing.T) {
 			Name: "sale", Language: "pt_BR", Category: engine.Utility,
 			Params: []engine.Param{{Target: "body.1", Column: 0}, {Target: "header.image", Column: -1, Literal: "https://x/y.png"}},
 		},
-		Numbers: []CampaignNumber{{ID: "n2"}, {ID: "n1", Fallback: true}},
+		Numbers: []CampaignNumber{{ID: "n2"}, {ID: "n1", Fallback: true}}, Fallback: Fallback{Wait: 90 * time.Second, After: 6},
 		StartAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), ExpireAt: time.Date(2030, 1, 3, 0, 0, 0, 0, time.UTC),
 	}
 	id, err := s.CreateCampaign(t.Context(), c)
@@ -52,21 +52,33 @@ func TestCreateCampaignRefused(t *testing.T) {
 	t.Parallel()
 	s := openOperator(t)
 	addNumber(t, s, "n1")
+	addNumber(t, s, "n2")
 	for name, change := range map[string]func(*CampaignSpec){
-		"no name":          func(c *CampaignSpec) { c.Name = "" },
-		"spaces":           func(c *CampaignSpec) { c.Name = " x" },
-		"line break":       func(c *CampaignSpec) { c.Name = "x\ny" },
-		"digits":           func(c *CampaignSpec) { c.Name = "2026" },
-		"no template":      func(c *CampaignSpec) { c.Template.Name = "" },
-		"no language":      func(c *CampaignSpec) { c.Template.Language = "" },
-		"category":         func(c *CampaignSpec) { c.Template.Category = "spam" },
-		"policy":           func(c *CampaignSpec) { c.OnUnknown = "pray" },
-		"attempts":         func(c *CampaignSpec) { c.MaxAttempts = 101 },
-		"jitter":           func(c *CampaignSpec) { c.Jitter = "none" },
-		"priority":         func(c *CampaignSpec) { c.Priority = 1 << 40 },
-		"expires first":    func(c *CampaignSpec) { c.StartAt = time.Now(); c.ExpireAt = c.StartAt },
-		"no number":        func(c *CampaignSpec) { c.Numbers = nil },
-		"fallback only":    func(c *CampaignSpec) { c.Numbers[0].Fallback = true },
+		"no name":             func(c *CampaignSpec) { c.Name = "" },
+		"spaces":              func(c *CampaignSpec) { c.Name = " x" },
+		"line break":          func(c *CampaignSpec) { c.Name = "x\ny" },
+		"digits":              func(c *CampaignSpec) { c.Name = "2026" },
+		"no template":         func(c *CampaignSpec) { c.Template.Name = "" },
+		"no language":         func(c *CampaignSpec) { c.Template.Language = "" },
+		"category":            func(c *CampaignSpec) { c.Template.Category = "spam" },
+		"policy":              func(c *CampaignSpec) { c.OnUnknown = "pray" },
+		"attempts":            func(c *CampaignSpec) { c.MaxAttempts = 101 },
+		"jitter":              func(c *CampaignSpec) { c.Jitter = "none" },
+		"priority":            func(c *CampaignSpec) { c.Priority = 1 << 40 },
+		"expires first":       func(c *CampaignSpec) { c.StartAt = time.Now(); c.ExpireAt = c.StartAt },
+		"no number":           func(c *CampaignSpec) { c.Numbers = nil },
+		"fallback only":       func(c *CampaignSpec) { c.Numbers[0].Fallback = true },
+		"both":                func(c *CampaignSpec) { c.Numbers = append(c.Numbers, CampaignNumber{ID: "n1", Fallback: true}) },
+		"unknown fallback":    func(c *CampaignSpec) { c.Numbers = append(c.Numbers, CampaignNumber{ID: "n9", Fallback: true}) },
+		"no wait to speak of": func(c *CampaignSpec) { c.Fallback.Wait = time.Second - 1 },
+		"a wait for days":     func(c *CampaignSpec) { c.Fallback.Wait = 24*time.Hour + 1 },
+		"after less than none": func(c *CampaignSpec) {
+			c.Numbers, c.Fallback.After = append(c.Numbers, CampaignNumber{ID: "n2", Fallback: true}), -1
+		},
+		"after the last": func(c *CampaignSpec) {
+			c.Numbers, c.Fallback.After = append(c.Numbers, CampaignNumber{ID: "n2", Fallback: true}), 5
+		},
+		"after, and none":  func(c *CampaignSpec) { c.Fallback.After = 1 },
 		"a number twice":   func(c *CampaignSpec) { c.Numbers = append(c.Numbers, c.Numbers[0]) },
 		"unknown number":   func(c *CampaignSpec) { c.Numbers = append(c.Numbers, CampaignNumber{ID: "n9"}) },
 		"no such a column": func(c *CampaignSpec) { c.Template.Params = []engine.Param{{Target: "body.1", Column: 5}} },

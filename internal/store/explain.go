@@ -73,6 +73,8 @@ type Sender struct {
 	ID            string
 	WABA          string
 	Fallback      bool
+	Floor         int           // attempts that must have been spent before it may claim; -1: none are enough while a primary is able
+	Wait          time.Duration // how long no primary must be able before a fallback number stands in
 	Enabled       bool
 	StopReason    string
 	PausedUntil   time.Time // zero: not paused
@@ -207,6 +209,7 @@ func (r *PersonRow) takes(replays []db.PersonReplaysRow, senders []db.PersonSend
 			r.Senders = append(r.Senders, Sender{
 				ID: n.ID, WABA: n.WabaID, Fallback: n.Role == role(true), Enabled: n.Enabled, StopReason: n.StopReason, PausedUntil: n.PausedUntil.Time,
 				Owned: n.Owned, ReadyAt: n.ReadyAt.Time, Breaker: n.Breaker, OpenUntil: n.OpenUntil.Time, Host: n.Host, HostOpenUntil: n.HostUntil.Time,
+				Floor: int(n.Floor), Wait: duration(n.WaitSeconds),
 			})
 		}
 	}

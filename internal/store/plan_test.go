@@ -71,7 +71,8 @@ func TestPlans(t *testing.T) {
 			}
 		}
 		plan := l.explain(l.statements(c, first)["claim"], "COSTS off")
-		due := regexp.MustCompile(`(?s)CTE due\n.*?Nested Loop\n\s+->  CTE Scan on slice\n(?:\s+->  Subquery Scan on d\n)?\s+->  Limit\n\s+->  LockRows\n\s+->  Index Scan using recipients_due on recipients`)
+		due := regexp.MustCompile(`(?s)CTE due\n.*?Nested Loop\n\s+->  CTE Scan on slice\n\s+Filter: \(floor IS NOT NULL\)\n(?:\s+->  Subquery Scan on d\n)?\s+->  Limit\n` +
+			`\s+InitPlan \d+ [^\n]*\n\s+->  Limit\n\s+->  Result\n\s+One-Time Filter: [^\n]*\n\s+->  Index Only Scan using recipients_due on recipients h\n\s+Index Cond: [^\n]*\n\s+->  LockRows\n\s+->  Index Scan using recipients_due on recipients`)
 		if !due.MatchString(plan) {
 			t.Errorf("analyzed %v: priorities and turns rest on a nested loop over slice, and the order on recipients_due; the claim's plan is\n%s", analyzed, plan)
 		}

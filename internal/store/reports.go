@@ -135,9 +135,12 @@ type NumberPace struct {
 	engine.Number
 	Display    string
 	Fallback   bool
-	Owned      bool   // a node holds its lease
-	StopReason string // why it is not enabled
-	Accepted   int64  // messages accepted so far, of all its campaigns; display only
+	StandsIn   bool          // Fallback: no primary can send, and has not for long enough
+	Away       time.Duration // how long it has been unable to send, the platform's trouble apart; 0: it is able
+	Why        string        // it is away
+	Owned      bool          // a node holds its lease
+	StopReason string        // why it is not enabled
+	Accepted   int64         // messages accepted so far, of all its campaigns; display only
 }
 
 // Pace looks at each number of a campaign: what was accepted between two looks,
@@ -155,7 +158,10 @@ func (s *Store) Pace(ctx context.Context, campaign int64) ([]NumberPace, error) 
 				Enabled: r.Enabled, Paused: duration(r.PausedSeconds),
 			},
 			Display: r.Display, Fallback: r.Role == role(true), Owned: r.Owned, StopReason: r.StopReason,
-			Accepted: r.Accepted,
+			Accepted: r.Accepted, StandsIn: r.StandsIn, Why: r.Why,
+		}
+		if r.Why != "" {
+			paces[i].Away = max(duration(r.AwaySeconds), 1)
 		}
 	}
 	return paces, nil

@@ -23,6 +23,7 @@ func (l *lab) senders() map[string]int64 {
 		"on the account":       `UPDATE campaign_numbers SET number_id = '1002' WHERE campaign_id = $1`,
 		"on two accounts":      `INSERT INTO campaign_numbers (number_id, campaign_id) VALUES ('2001', $1)`,
 		"on another account":   `UPDATE campaign_numbers SET number_id = '2001' WHERE campaign_id = $1`,
+		"falls back on it":     `WITH p AS (UPDATE campaign_numbers SET number_id = '2001' WHERE campaign_id = $1) INSERT INTO campaign_numbers VALUES ('1002', $1, 'fallback')`,
 		"another template":     `UPDATE campaigns SET template = 'goodbye' WHERE id = $1`,
 		"another language":     `UPDATE campaigns SET language = 'de' WHERE id = $1`,
 		"paused by a person":   `UPDATE campaigns SET state = 'paused', state_reason = 'paused by the operator' WHERE id = $1`,

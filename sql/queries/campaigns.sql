@@ -5,10 +5,11 @@
 -- an unknown number breaks the foreign key, and nothing is made.
 WITH made AS (
     INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts, jitter,
-        absent_days, cap_messages, cap_days)
+        absent_days, cap_messages, cap_days, fallback_wait, fallback_after)
     VALUES (@name::text, @template::text, @language::text, @category::text, @params::jsonb, @columns::text[], @priority::int,
         sqlc.narg(start_at)::timestamptz, sqlc.narg(expire_at)::timestamptz, @on_unknown::text, @max_attempts::int, @jitter::text,
-        @absent_days::int, nullif(@cap_messages::int, 0), nullif(@cap_days::int, 0))
+        @absent_days::int, nullif(@cap_messages::int, 0), nullif(@cap_days::int, 0),
+        make_interval(secs => @fallback_wait_seconds::double precision), nullif(@fallback_after::int, 0))
     ON CONFLICT (name) DO NOTHING RETURNING id
 ), sender AS (
     INSERT INTO campaign_numbers (number_id, campaign_id, role)
@@ -29,6 +30,7 @@ SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.
     (CASE WHEN c.state = 'running' THEN greatest(extract(epoch FROM c.paused_until - now()), 0) ELSE 0 END)::double precision AS paused_seconds,
     c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     c.absent_days, coalesce(c.cap_messages, 0)::int AS cap_messages, coalesce(c.cap_days, 0)::int AS cap_days,
+    extract(epoch FROM c.fallback_wait)::double precision AS fallback_wait_seconds, coalesce(c.fallback_after, 0)::int AS fallback_after,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,

@@ -3,9 +3,10 @@
 
 -- name: Census :many
 -- A number needs an owner while it has a running, pausing or canceling
--- campaign, or claims rows that a dead owner left. The living nodes stand in
--- every row, and those of them that cannot reach the platform; a row without a
--- number says that none needs an owner.
+-- campaign, or claims rows that a dead owner left; a fallback number only while
+-- it may claim something. The living nodes stand in every row, and those of them
+-- that cannot reach the platform; a row without a number says that none needs an
+-- owner.
 WITH living AS (
     SELECT coalesce(array_agg(id ORDER BY id), '{}')::text[] AS ids,
         coalesce(array_agg(id ORDER BY id) FILTER (WHERE apart), '{}')::text[] AS apart
@@ -15,7 +16,8 @@ WITH living AS (
     FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
     WHERE EXISTS (SELECT FROM claims c WHERE c.number_id = n.id)
        OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
-                  WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling'))
+                  WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling')
+                    AND (cn.role = 'primary' OR fallback_floor(c.id) IS NOT NULL))
 )
 SELECT living.ids::text[] AS nodes, living.apart::text[] AS apart, coalesce(needed.number_id, '')::text AS number_id,
     coalesce(needed.lease_id::text, '')::text AS lease_id, coalesce(needed.hb, 0)::bigint AS hb,
@@ -91,6 +93,7 @@ SELECT c.id, c.priority, c.max_attempts, c.jitter, c.template, c.language, c.cat
 FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
 JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
 WHERE cn.number_id = @number::text AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
+  AND (cn.role = 'primary' OR fallback_floor(c.id) IS NOT NULL)
 GROUP BY c.id ORDER BY c.priority DESC, c.id;
 
 -- name: PauseNumbers :execrows
@@ -142,13 +145,14 @@ SELECT id FROM moved;
 -- name: HaltCampaigns :execrows
 -- A pause that nobody asked for: it is confirmed as any other, and keeps its
 -- reason. Of the campaign that it was said of, or of every one that sends its
--- template (templates are an account's) from a number of the same account. What
--- was said of a message from before the operator's last word is known to them.
+-- template (templates are an account's) from a number of the same account, not of
+-- one that merely falls back on it. What was said of a message from before the
+-- operator's last word is known to them.
 WITH hit AS MATERIALIZED (
     SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR (@reach::text = 'template'
         AND c.template = said.template AND c.language = said.language
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
-            WHERE o.id = @number::text AND cn.campaign_id = c.id))
+            WHERE o.id = @number::text AND cn.campaign_id = c.id AND cn.role = 'primary'))
     WHERE said.id = @campaign::bigint AND c.state = 'running'
       AND coalesce(c.control_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
@@ -170,7 +174,7 @@ WITH hit AS MATERIALIZED (
     SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR (@reach::text = 'template'
         AND c.template = said.template AND c.language = said.language
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
-            WHERE o.id = @number::text AND cn.campaign_id = c.id))
+            WHERE o.id = @number::text AND cn.campaign_id = c.id AND cn.role = 'primary'))
     WHERE said.id = @campaign::bigint AND c.state = 'running'
       AND coalesce(c.control_at, '-infinity') <= coalesce(sqlc.narg(told_at)::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c

@@ -4,7 +4,8 @@
 -- leaves alone what an operator has let go on since.
 
 -- name: HearTemplate :many
--- A running campaign that sends it from the account, where the word forbids it.
+-- A running campaign that sends it from the account, and does not merely fall back
+-- on it, where the word forbids it.
 -- Who stopped for it is told of when it may be sent again.
 WITH heard AS (
     INSERT INTO templates AS t (waba_id, name, language, said, said_bears, said_reason, said_at)
@@ -14,10 +15,10 @@ WITH heard AS (
     WHERE (excluded.said_at, excluded.said_bears = 'stop') > (t.said_at, t.said_bears = 'stop')
     RETURNING t.waba_id
 ), mine AS (
-    SELECT DISTINCT ON (c.id) c.id, c.name, c.state, c.state_reason, n.id AS number_id FROM campaigns c
+    SELECT DISTINCT ON (c.id) c.id, c.name, c.state, c.state_reason, cn.role, n.id AS number_id FROM campaigns c
     JOIN campaign_numbers cn ON cn.campaign_id = c.id JOIN numbers n ON n.id = cn.number_id AND n.waba_id = @account::text
     WHERE c.template = @name::text AND c.language = @language::text AND c.state IN ('running', 'pausing', 'paused')
-    ORDER BY c.id, n.id
+    ORDER BY c.id, cn.role DESC, n.id
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT CASE @bears::text WHEN 'go' THEN 'template.approved' ELSE 'template.flagged' END, concat_ws('/', 'template:' || @account::text, @name::text, @language::text),
@@ -28,7 +29,7 @@ WITH heard AS (
         OR EXISTS (SELECT FROM templates t WHERE t.waba_id = @account::text AND t.name = @name::text AND t.language = @language::text AND t.said_bears = 'warning')))
 )
 SELECT mine.id::bigint AS campaign_id, mine.number_id::text AS number_id FROM mine
-WHERE mine.state = 'running' AND @bears::text = 'stop' AND (EXISTS (SELECT FROM heard) OR EXISTS (SELECT FROM templates t
+WHERE mine.state = 'running' AND mine.role = 'primary' AND @bears::text = 'stop' AND (EXISTS (SELECT FROM heard) OR EXISTS (SELECT FROM templates t
     WHERE t.waba_id = @account::text AND t.name = @name::text AND t.language = @language::text AND t.said_at = @at::timestamptz AND t.said = @word::text))
 ORDER BY mine.id LIMIT 1;
 

@@ -557,12 +557,15 @@ WITH lane AS MATERIALIZED (
     WHERE l.number_id = $3::text AND l.lease_id = $4::uuid AND NOT l.released AND l.ready_at <= now() AND l.expires_at > now()
       AND n.enabled AND coalesce(n.paused_until, '-infinity') <= now()
     FOR KEY SHARE OF l
-), work AS MATERIALIZED (
-    SELECT (SELECT r.id FROM recipients r WHERE r.campaign_id = z.campaign_id AND r.zone = z.zone AND r.due_at <= now()
-            ORDER BY r.due_at DESC, r.id LIMIT 1) AS id
+), source AS MATERIALIZED (
+    SELECT c.id, z.zone, CASE WHEN cn.role = 'primary' THEN 0 ELSE fallback_floor(c.id) END AS floor
     FROM lane JOIN campaign_numbers cn ON cn.number_id = lane.number_id
     JOIN campaigns c ON c.id = cn.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
     JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
+), work AS MATERIALIZED (
+    SELECT (SELECT h.id FROM (SELECT r.id, r.attempt FROM recipients r WHERE r.campaign_id = s.id AND r.zone = s.zone AND r.due_at <= now()
+            ORDER BY r.due_at DESC, r.id LIMIT 1000) h WHERE h.attempt >= s.floor LIMIT 1) AS id
+    FROM source s WHERE s.floor IS NOT NULL
 )
 UPDATE breakers b SET state = 'half_open', reason = CASE b.state WHEN 'open' THEN 'probe' ELSE 'probe_expired' END, note = '',
     samples = 0, failures = 0, reporters = 0, probe_token = gen_random_uuid(),
@@ -591,7 +594,8 @@ type TakePermitParams struct {
 //
 //	lane    the taker's own fence: it must be able to claim
 //	work    something to send: else the breaker would move for nothing, again
-//	        and again. One index probe a campaign and zone, as in the claim
+//	        and again. One index probe a campaign and zone, as in the claim; for
+//	        a fallback number that waits for others' failures at most a thousand
 //
 // The host goes first: while it is not closed no number probes. What is forced
 // open sends nothing, not even the host's probe.

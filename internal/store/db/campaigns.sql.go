@@ -84,6 +84,7 @@ SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.
     (CASE WHEN c.state = 'running' THEN greatest(extract(epoch FROM c.paused_until - now()), 0) ELSE 0 END)::double precision AS paused_seconds,
     c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     c.absent_days, coalesce(c.cap_messages, 0)::int AS cap_messages, coalesce(c.cap_days, 0)::int AS cap_days,
+    extract(epoch FROM c.fallback_wait)::double precision AS fallback_wait_seconds, coalesce(c.fallback_after, 0)::int AS fallback_after,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,
@@ -105,42 +106,44 @@ type CampaignsParams struct {
 }
 
 type CampaignsRow struct {
-	ID             int64
-	Name           string
-	Template       string
-	Language       string
-	Category       string
-	Params         []byte
-	Columns        []string
-	State          string
-	StateReason    string
-	PausedSeconds  float64
-	StartAt        pgtype.Timestamptz
-	StartedAt      pgtype.Timestamptz
-	FinishedAt     pgtype.Timestamptz
-	ExpireAt       pgtype.Timestamptz
-	ControlAt      pgtype.Timestamptz
-	ConfirmedAt    pgtype.Timestamptz
-	Priority       int32
-	OnUnknown      string
-	MaxAttempts    int32
-	Jitter         string
-	CreatedAt      pgtype.Timestamptz
-	AbsentDays     int32
-	CapMessages    int32
-	CapDays        int32
-	Numbers        []string
-	Roles          []string
-	File           string
-	RowsRead       int64
-	Accepted       int64
-	Rejected       int64
-	Duplicate      int64
-	Defaulted      int64
-	DoneAt         pgtype.Timestamptz
-	TemplateSaid   string
-	TemplateBears  string
-	TemplateSaidAt pgtype.Timestamptz
+	ID                  int64
+	Name                string
+	Template            string
+	Language            string
+	Category            string
+	Params              []byte
+	Columns             []string
+	State               string
+	StateReason         string
+	PausedSeconds       float64
+	StartAt             pgtype.Timestamptz
+	StartedAt           pgtype.Timestamptz
+	FinishedAt          pgtype.Timestamptz
+	ExpireAt            pgtype.Timestamptz
+	ControlAt           pgtype.Timestamptz
+	ConfirmedAt         pgtype.Timestamptz
+	Priority            int32
+	OnUnknown           string
+	MaxAttempts         int32
+	Jitter              string
+	CreatedAt           pgtype.Timestamptz
+	AbsentDays          int32
+	CapMessages         int32
+	CapDays             int32
+	FallbackWaitSeconds float64
+	FallbackAfter       int32
+	Numbers             []string
+	Roles               []string
+	File                string
+	RowsRead            int64
+	Accepted            int64
+	Rejected            int64
+	Duplicate           int64
+	Defaulted           int64
+	DoneAt              pgtype.Timestamptz
+	TemplateSaid        string
+	TemplateBears       string
+	TemplateSaidAt      pgtype.Timestamptz
 }
 
 // By name or id (name first), by state, or all; newest first.
@@ -178,6 +181,8 @@ func (q *Queries) Campaigns(ctx context.Context, db DBTX, arg *CampaignsParams) 
 			&i.AbsentDays,
 			&i.CapMessages,
 			&i.CapDays,
+			&i.FallbackWaitSeconds,
+			&i.FallbackAfter,
 			&i.Numbers,
 			&i.Roles,
 			&i.File,
@@ -225,14 +230,15 @@ const createCampaign = `-- name: CreateCampaign :many
 
 WITH made AS (
     INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts, jitter,
-        absent_days, cap_messages, cap_days)
+        absent_days, cap_messages, cap_days, fallback_wait, fallback_after)
     VALUES ($1::text, $2::text, $3::text, $4::text, $5::jsonb, $6::text[], $7::int,
         $8::timestamptz, $9::timestamptz, $10::text, $11::int, $12::text,
-        $13::int, nullif($14::int, 0), nullif($15::int, 0))
+        $13::int, nullif($14::int, 0), nullif($15::int, 0),
+        make_interval(secs => $16::double precision), nullif($17::int, 0))
     ON CONFLICT (name) DO NOTHING RETURNING id
 ), sender AS (
     INSERT INTO campaign_numbers (number_id, campaign_id, role)
-    SELECT unnest($16::text[]), made.id, unnest($17::text[]) FROM made
+    SELECT unnest($18::text[]), made.id, unnest($19::text[]) FROM made
 ), zoned AS (
     INSERT INTO campaign_zones (campaign_id) SELECT id FROM made
 )
@@ -240,23 +246,25 @@ SELECT id FROM made
 `
 
 type CreateCampaignParams struct {
-	Name        string
-	Template    string
-	Language    string
-	Category    string
-	Params      []byte
-	Columns     []string
-	Priority    int32
-	StartAt     pgtype.Timestamptz
-	ExpireAt    pgtype.Timestamptz
-	OnUnknown   string
-	MaxAttempts int32
-	Jitter      string
-	AbsentDays  int32
-	CapMessages int32
-	CapDays     int32
-	Numbers     []string
-	Roles       []string
+	Name                string
+	Template            string
+	Language            string
+	Category            string
+	Params              []byte
+	Columns             []string
+	Priority            int32
+	StartAt             pgtype.Timestamptz
+	ExpireAt            pgtype.Timestamptz
+	OnUnknown           string
+	MaxAttempts         int32
+	Jitter              string
+	AbsentDays          int32
+	CapMessages         int32
+	CapDays             int32
+	FallbackWaitSeconds float64
+	FallbackAfter       int32
+	Numbers             []string
+	Roles               []string
 }
 
 // A campaign's life as its operator moves it.
@@ -279,6 +287,8 @@ func (q *Queries) CreateCampaign(ctx context.Context, db DBTX, arg *CreateCampai
 		arg.AbsentDays,
 		arg.CapMessages,
 		arg.CapDays,
+		arg.FallbackWaitSeconds,
+		arg.FallbackAfter,
 		arg.Numbers,
 		arg.Roles,
 	)

@@ -30,7 +30,9 @@ WITH lease AS MATERIALIZED (
     SELECT unnest($4::bigint[]) AS campaign_id, unnest($5::smallint[]) AS zone,
         unnest($6::int[]) AS n, unnest($7::int[]) AS turn
 ), slice AS MATERIALIZED (
-    SELECT a.campaign_id, a.zone, a.n, c.category, c.absent_days, c.cap_messages, c.cap_days, gate.waba_id FROM gate CROSS JOIN ask a
+    SELECT a.campaign_id, a.zone, a.n, c.category, c.absent_days, c.cap_messages, c.cap_days, gate.waba_id,
+        CASE WHEN cn.role = 'primary' THEN 0 ELSE fallback_floor(c.id) END AS floor
+    FROM gate CROSS JOIN ask a
     JOIN campaigns c ON c.id = a.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
         AND (c.cap_messages IS NULL OR $8::boolean)
     JOIN campaign_numbers cn ON cn.campaign_id = c.id AND cn.number_id = $1::text
@@ -41,7 +43,11 @@ WITH lease AS MATERIALIZED (
         SELECT d.id, d.due_at, d.replays, slice.category, slice.absent_days, slice.cap_messages, slice.cap_days, slice.waba_id FROM slice CROSS JOIN LATERAL (
             SELECT r.id, r.due_at, r.replays FROM recipients r
             WHERE r.campaign_id = slice.campaign_id AND r.zone = slice.zone AND r.due_at <= now()
+              AND r.attempt >= slice.floor AND r.due_at > coalesce((SELECT h.due_at FROM recipients h
+                WHERE slice.floor > 0 AND h.campaign_id = slice.campaign_id AND h.zone = slice.zone AND h.due_at <= now()
+                ORDER BY h.due_at DESC, h.id OFFSET 1000 LIMIT 1), '-infinity')
             ORDER BY r.due_at DESC, r.id LIMIT coalesce(slice.n, 0) FOR NO KEY UPDATE SKIP LOCKED) d
+        WHERE slice.floor IS NOT NULL
         LIMIT coalesce(least($9::int, CASE WHEN $3::text <> '' THEN 1 END), 0)) q
     LIMIT 500
 ), twin AS MATERIALIZED (
@@ -120,9 +126,13 @@ type ClaimRecipientsRow struct {
 //	lease   heartbeats pass, a takeover waits, a stale owner gets nothing
 //	gate    host before number; a missing breaker row is a closed gate, and so
 //	        is one that is forced open, whoever holds the other's probe
+//	slice   floor is how many attempts must have been spent: none, unless a
+//	        fallback number asks whose campaign has a primary that is able
 //	due     the literal LIMIT 500 keeps the planner from reading the whole
 //	        table; LIMIT NULL would be no limit, hence the coalesces. A probe
-//	        is one row
+//	        is one row. Below a floor of more than 0 lie all the rows that
+//	        nobody tried: head keeps such a claim from reading more than the
+//	        thousand that became due last
 //	twin    a person's second row and further ones in this batch
 //	taken   rechecks pending on the locked row; spends the attempt. Who has opted
 //	        out, is not on WhatsApp or has had enough is settled, with the reason;

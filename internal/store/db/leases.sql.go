@@ -70,7 +70,8 @@ WITH living AS (
     FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id
     WHERE EXISTS (SELECT FROM claims c WHERE c.number_id = n.id)
        OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
-                  WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling'))
+                  WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling')
+                    AND (cn.role = 'primary' OR fallback_floor(c.id) IS NOT NULL))
 )
 SELECT living.ids::text[] AS nodes, living.apart::text[] AS apart, coalesce(needed.number_id, '')::text AS number_id,
     coalesce(needed.lease_id::text, '')::text AS lease_id, coalesce(needed.hb, 0)::bigint AS hb,
@@ -93,9 +94,10 @@ type CensusRow struct {
 // Ownership. Expiry is judged by the database's clock alone; a bidder also
 // proves that it has watched the lease stand still.
 // A number needs an owner while it has a running, pausing or canceling
-// campaign, or claims rows that a dead owner left. The living nodes stand in
-// every row, and those of them that cannot reach the platform; a row without a
-// number says that none needs an owner.
+// campaign, or claims rows that a dead owner left; a fallback number only while
+// it may claim something. The living nodes stand in every row, and those of them
+// that cannot reach the platform; a row without a number says that none needs an
+// owner.
 func (q *Queries) Census(ctx context.Context, db DBTX, ttlSeconds float64) ([]CensusRow, error) {
 	rows, err := db.Query(ctx, census, ttlSeconds)
 	if err != nil {
@@ -139,7 +141,7 @@ WITH hit AS MATERIALIZED (
     SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR ($2::text = 'template'
         AND c.template = said.template AND c.language = said.language
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
-            WHERE o.id = $3::text AND cn.campaign_id = c.id))
+            WHERE o.id = $3::text AND cn.campaign_id = c.id AND cn.role = 'primary'))
     WHERE said.id = $4::bigint AND c.state = 'running'
       AND coalesce(c.control_at, '-infinity') <= coalesce($5::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
@@ -164,8 +166,9 @@ type HaltCampaignsParams struct {
 
 // A pause that nobody asked for: it is confirmed as any other, and keeps its
 // reason. Of the campaign that it was said of, or of every one that sends its
-// template (templates are an account's) from a number of the same account. What
-// was said of a message from before the operator's last word is known to them.
+// template (templates are an account's) from a number of the same account, not of
+// one that merely falls back on it. What was said of a message from before the
+// operator's last word is known to them.
 func (q *Queries) HaltCampaigns(ctx context.Context, db DBTX, arg *HaltCampaignsParams) (int64, error) {
 	result, err := db.Exec(ctx, haltCampaigns,
 		arg.Reason,
@@ -292,7 +295,7 @@ WITH hit AS MATERIALIZED (
     SELECT c.id FROM campaigns said JOIN campaigns c ON c.id = said.id OR ($3::text = 'template'
         AND c.template = said.template AND c.language = said.language
         AND EXISTS (SELECT FROM numbers o JOIN numbers n ON n.waba_id = o.waba_id JOIN campaign_numbers cn ON cn.number_id = n.id
-            WHERE o.id = $4::text AND cn.campaign_id = c.id))
+            WHERE o.id = $4::text AND cn.campaign_id = c.id AND cn.role = 'primary'))
     WHERE said.id = $5::bigint AND c.state = 'running'
       AND coalesce(c.control_at, '-infinity') <= coalesce($6::timestamptz, 'infinity')
     ORDER BY c.id FOR NO KEY UPDATE OF c
@@ -399,6 +402,7 @@ SELECT c.id, c.priority, c.max_attempts, c.jitter, c.template, c.language, c.cat
 FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
 JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
 WHERE cn.number_id = $1::text AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
+  AND (cn.role = 'primary' OR fallback_floor(c.id) IS NOT NULL)
 GROUP BY c.id ORDER BY c.priority DESC, c.id
 `
 

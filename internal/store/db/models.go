@@ -98,6 +98,7 @@ type Breaker struct {
 	Scope       string
 	State       string
 	Since       pgtype.Timestamptz
+	AwaySince   pgtype.Timestamptz
 	Reason      string
 	Note        string
 	Cause       string
@@ -165,6 +166,9 @@ type Campaign struct {
 	OnUnknown      string
 	MaxAttempts    int32
 	Jitter         string
+	FallbackWait   pgtype.Interval
+	FallbackAfter  pgtype.Int4
+	FallbackSince  pgtype.Timestamptz
 	AbsentDays     int32
 	CapMessages    pgtype.Int4
 	CapDays        pgtype.Int4
@@ -318,7 +322,9 @@ type Number struct {
 	Enabled        bool
 	EnabledAt      pgtype.Timestamptz
 	StopReason     pgtype.Text
+	StoppedAt      pgtype.Timestamptz
 	PausedUntil    pgtype.Timestamptz
+	PausedSince    pgtype.Timestamptz
 	Said           pgtype.Text
 	SaidBears      pgtype.Text
 	SaidAt         pgtype.Timestamptz
@@ -326,6 +332,12 @@ type Number struct {
 	LearnedCeiling pgtype.Float8
 	LearnedAt      pgtype.Timestamptz
 	CreatedAt      pgtype.Timestamptz
+}
+
+type NumberAbsence struct {
+	NumberID string
+	Since    interface{}
+	Why      interface{}
 }
 
 type NumberLease struct {

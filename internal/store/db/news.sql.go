@@ -140,10 +140,10 @@ WITH heard AS (
     WHERE (excluded.said_at, excluded.said_bears = 'stop') > (t.said_at, t.said_bears = 'stop')
     RETURNING t.waba_id
 ), mine AS (
-    SELECT DISTINCT ON (c.id) c.id, c.name, c.state, c.state_reason, n.id AS number_id FROM campaigns c
+    SELECT DISTINCT ON (c.id) c.id, c.name, c.state, c.state_reason, cn.role, n.id AS number_id FROM campaigns c
     JOIN campaign_numbers cn ON cn.campaign_id = c.id JOIN numbers n ON n.id = cn.number_id AND n.waba_id = $2::text
     WHERE c.template = $3::text AND c.language = $4::text AND c.state IN ('running', 'pausing', 'paused')
-    ORDER BY c.id, n.id
+    ORDER BY c.id, cn.role DESC, n.id
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT CASE $1::text WHEN 'go' THEN 'template.approved' ELSE 'template.flagged' END, concat_ws('/', 'template:' || $2::text, $3::text, $4::text),
@@ -154,7 +154,7 @@ WITH heard AS (
         OR EXISTS (SELECT FROM templates t WHERE t.waba_id = $2::text AND t.name = $3::text AND t.language = $4::text AND t.said_bears = 'warning')))
 )
 SELECT mine.id::bigint AS campaign_id, mine.number_id::text AS number_id FROM mine
-WHERE mine.state = 'running' AND $1::text = 'stop' AND (EXISTS (SELECT FROM heard) OR EXISTS (SELECT FROM templates t
+WHERE mine.state = 'running' AND mine.role = 'primary' AND $1::text = 'stop' AND (EXISTS (SELECT FROM heard) OR EXISTS (SELECT FROM templates t
     WHERE t.waba_id = $2::text AND t.name = $3::text AND t.language = $4::text AND t.said_at = $5::timestamptz AND t.said = $6::text))
 ORDER BY mine.id LIMIT 1
 `
@@ -178,7 +178,8 @@ type HearTemplateRow struct {
 // statement keeps the word if it is the later one, and says whether it stands:
 // what a word that stands asks for is asked for at every delivery of it, and
 // leaves alone what an operator has let go on since.
-// A running campaign that sends it from the account, where the word forbids it.
+// A running campaign that sends it from the account, and does not merely fall back
+// on it, where the word forbids it.
 // Who stopped for it is told of when it may be sent again.
 func (q *Queries) HearTemplate(ctx context.Context, db DBTX, arg *HearTemplateParams) ([]HearTemplateRow, error) {
 	rows, err := db.Query(ctx, hearTemplate,

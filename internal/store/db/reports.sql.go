@@ -14,8 +14,10 @@ import (
 const campaignPace = `-- name: CampaignPace :many
 SELECT n.id AS number_id, coalesce(n.display, '')::text AS display, cn.role, n.mps_limit, n.headroom, n.burst, n.enabled,
     coalesce(n.stop_reason, '')::text AS stop_reason, greatest(extract(epoch FROM n.paused_until - now()), 0)::double precision AS paused_seconds,
-    (l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now())::boolean AS owned, coalesce(t.accepted, 0)::bigint AS accepted
-FROM campaign_numbers cn JOIN numbers n ON n.id = cn.number_id
+    (l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now())::boolean AS owned, coalesce(t.accepted, 0)::bigint AS accepted,
+    coalesce(extract(epoch FROM now() - a.since), -1)::double precision AS away_seconds, coalesce(a.why, '')::text AS why,
+    (cn.role = 'fallback' AND fallback_floor(cn.campaign_id) IS NOT DISTINCT FROM 0)::boolean AS stands_in
+FROM campaign_numbers cn JOIN numbers n ON n.id = cn.number_id JOIN number_absences a ON a.number_id = n.id
 LEFT JOIN number_leases l ON l.number_id = n.id LEFT JOIN number_traffic t ON t.number_id = n.id
 WHERE cn.campaign_id = $1::bigint
 ORDER BY cn.role DESC, n.id
@@ -33,6 +35,9 @@ type CampaignPaceRow struct {
 	PausedSeconds float64
 	Owned         bool
 	Accepted      int64
+	AwaySeconds   float64
+	Why           string
+	StandsIn      bool
 }
 
 func (q *Queries) CampaignPace(ctx context.Context, db DBTX, campaign int64) ([]CampaignPaceRow, error) {
@@ -56,6 +61,9 @@ func (q *Queries) CampaignPace(ctx context.Context, db DBTX, campaign int64) ([]
 			&i.PausedSeconds,
 			&i.Owned,
 			&i.Accepted,
+			&i.AwaySeconds,
+			&i.Why,
+			&i.StandsIn,
 		); err != nil {
 			return nil, err
 		}
