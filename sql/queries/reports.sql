@@ -37,11 +37,12 @@ WHERE g.campaign_id = @campaign::bigint AND r.message_id <> a.message_id;
 -- From attempts alone, so the cost grows with the errors and not with the
 -- audience; ids are the campaign's own, so its rows are not asked, and nothing is
 -- sorted, which made a million errors seven times as dear. What has no code is
--- told apart by its words. With a code any of its words will do.
+-- told apart by its words, and its row is asked: who was left out is no error, and
+-- SuppressedByReason counts those. With a code any of its words will do.
 SELECT coalesce(a.code, 0)::int AS code, coalesce(max(a.title COLLATE "C"), '')::text AS title, count(*) AS attempts
 FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi
-WHERE g.campaign_id = @campaign::bigint AND (a.code IS NOT NULL OR a.title IS NOT NULL)
-  AND NOT (r.status = 'suppressed' AND a.claim = r.claim)
+WHERE g.campaign_id = @campaign::bigint AND CASE WHEN a.code IS NOT NULL THEN true WHEN a.title IS NULL THEN false
+    ELSE NOT coalesce((SELECT r.status = 'suppressed' AND r.claim = a.claim FROM recipients r WHERE r.id = a.recipient_id), false) END
 GROUP BY a.code, CASE WHEN a.code IS NULL THEN a.title END
 ORDER BY count(*) DESC, a.code;
 

@@ -93,8 +93,8 @@ func (q *Queries) CountDuplicates(ctx context.Context, db DBTX, campaign int64) 
 const errorsByCode = `-- name: ErrorsByCode :many
 SELECT coalesce(a.code, 0)::int AS code, coalesce(max(a.title COLLATE "C"), '')::text AS title, count(*) AS attempts
 FROM campaign_ranges g JOIN attempts a ON a.recipient_id BETWEEN g.lo AND g.hi
-WHERE g.campaign_id = $1::bigint AND (a.code IS NOT NULL OR a.title IS NOT NULL)
-  AND NOT (r.status = 'suppressed' AND a.claim = r.claim)
+WHERE g.campaign_id = $1::bigint AND CASE WHEN a.code IS NOT NULL THEN true WHEN a.title IS NULL THEN false
+    ELSE NOT coalesce((SELECT r.status = 'suppressed' AND r.claim = a.claim FROM recipients r WHERE r.id = a.recipient_id), false) END
 GROUP BY a.code, CASE WHEN a.code IS NULL THEN a.title END
 ORDER BY count(*) DESC, a.code
 `
@@ -108,7 +108,8 @@ type ErrorsByCodeRow struct {
 // From attempts alone, so the cost grows with the errors and not with the
 // audience; ids are the campaign's own, so its rows are not asked, and nothing is
 // sorted, which made a million errors seven times as dear. What has no code is
-// told apart by its words. With a code any of its words will do.
+// told apart by its words, and its row is asked: who was left out is no error, and
+// SuppressedByReason counts those. With a code any of its words will do.
 func (q *Queries) ErrorsByCode(ctx context.Context, db DBTX, campaign int64) ([]ErrorsByCodeRow, error) {
 	rows, err := db.Query(ctx, errorsByCode, campaign)
 	if err != nil {
