@@ -193,6 +193,12 @@ func TestAResumedCampaignIsJudgedAnew(t *testing.T) {
 	if got := l.stands(c); got != "running" {
 		t.Errorf("after the resume it is %q by what was accepted before", got)
 	}
+	l.exec(`UPDATE recipients SET accepted_at = now() WHERE id = $1`, first+8)
+	l.apply(fail(first+8, mismatch))
+	if got := l.stands(c); got != "running" {
+		t.Errorf("after the resume it is %q by one failure", got)
+	}
+	l.exec(`DELETE FROM campaign_failures WHERE accepted_at >= (SELECT control_at FROM campaigns WHERE id = $1)`, c)
 	if n := scalar[int](l, `SELECT count(*) FROM campaign_failures`); n != 8 {
 		t.Errorf("%d failures on the log, want one a message", n)
 	}
