@@ -29,7 +29,7 @@ func TestACampaignThatFailsAfterwardsStopsItself(t *testing.T) {
 			if _, err := s.platform.Misbehave(sim.Behavior{Kind: sim.FailLater, Code: tc.code}); err != nil {
 				t.Fatal(err)
 			}
-			s.weir("number", "add", scriptNumber, "--waba", "w", "--limit", "10", "--no-verify")
+			s.weir("number", "add", scriptNumber, "--waba", "w", "--limit", "4", "--no-verify")
 			s.serve()
 			s.campaign(n, "--no-verify")
 			s.stopsBecause(tc.reason)

@@ -49,7 +49,6 @@ func lookup(code int) *entry {
 
 var (
 	reconcileIt = engine.Answer{}
-	reschedule  = engine.Answer{Action: engine.Reschedule}
 	// platformDown is a retry whose reason is not the message: the scope tells
 	// the engine so.
 	platformDown = engine.Answer{Action: engine.Reschedule, Scope: engine.ScopeApp}

@@ -14,7 +14,7 @@
 //	                  finish, which pauses and cancels nobody is awaited for, and
 //	                  whose fallback numbers stand in
 //	sweep             every minute: statuses that found no recipient are tried
-//	                  again, old webhook events and waits are deleted
+//	                  again, old webhook events, waits and failures are deleted
 //	fold_counts       every minute: the log of counts is replaced by its sums
 //	tell              every 2 s: what happened gets its place in the log of notices,
 //	                  and endpoints that have not been told yet get a deliver

@@ -143,11 +143,11 @@ func TestAHopelessCampaignStops(t *testing.T) {
 		"five, one of which was delivered at last": {append(series(5, mismatch), outcome{k: 4, status: engine.Delivered}), time.Second, false},
 		"fifty":      {series(50, nobody), time.Second, true},
 		"forty-nine": {series(49, nobody), time.Second, false},
-		"fifty, but one in the middle was sent on": {append(series(50, nobody)[:25], append(series(50, nobody)[26:], outcome{k: 25, status: engine.Sent})...), time.Second, false},
+		"sixty, but one in the middle was sent on": {append(series(30, nobody), append(series(60, nobody)[31:], outcome{k: 30, status: engine.Sent})...), time.Second, false},
 		"fifty that had been sent on":              {sent(50, nobody), time.Second, true},
 		"fifty of them, but the last was read":     {append(sent(50, nobody), outcome{k: 50, status: engine.Read}), time.Second, false},
 	} {
-		c, first := l.accepted(51, tc.step)
+		c, first := l.accepted(60, tc.step)
 		rand.Shuffle(len(tc.all), func(i, j int) { tc.all[i], tc.all[j] = tc.all[j], tc.all[i] })
 		var lives []engine.StatusUpdate
 		var rest []engine.StatusUpdate
