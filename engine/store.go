@@ -225,6 +225,15 @@ type Event struct {
 	Number  string // phone_number_id, if any
 	Body    []byte // JSON
 	News    []News // what it says that is acted on
+	Inbound        // of an inbound message alone
+}
+
+// Inbound is a person's message to one of our numbers, as far as it matters here.
+type Inbound struct {
+	Key  string    // a hash of its id: of two events with one key, one is kept; "" is none
+	From string    // who wrote it, digits; "" when the platform does not say
+	At   time.Time // when, by the platform's clock
+	Wish Wish
 }
 
 // Applied counts what became of a batch of status updates.

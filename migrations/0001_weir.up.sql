@@ -556,6 +556,7 @@ CREATE TABLE notice_endpoints (
 -- Inbound messages, account events, and statuses that found no recipient.
 CREATE TABLE webhook_events (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    key         text,                                       -- inbound messages: a hash of the id, so that one that comes again is kept once
     kind        text NOT NULL,
     waba_id     text,
     number_id   text,
@@ -564,6 +565,7 @@ CREATE TABLE webhook_events (
     retry_at    timestamptz,                                -- unmatched statuses: when to look for their recipient again
     keep_until  timestamptz NOT NULL                        -- then it is deleted
 );
+CREATE UNIQUE INDEX webhook_events_key ON webhook_events (key) WHERE key IS NOT NULL;
 CREATE INDEX webhook_events_retry ON webhook_events (retry_at) WHERE retry_at IS NOT NULL;
 CREATE INDEX webhook_events_phone ON webhook_events (ltrim(body ->> 'phone', '+')) WHERE kind = 'unmatched';
 CREATE INDEX webhook_events_keep ON webhook_events (keep_until);

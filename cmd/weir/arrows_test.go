@@ -25,13 +25,14 @@ var arrows = map[string][]string{
 	"internal/chaos":    {"internal/sim"},
 	"internal/audience": {"engine"},
 	"internal/notify":   {"engine"},
+	"internal/wish":     {"engine"},
 	"internal/cloudapi": {"engine"},
 	"internal/store":    {"engine", "internal/store/db"},
 	"internal/jobs":     {"engine", "internal/store", "internal/notify"},
 	"internal/api":      {"engine", "internal/store"},
 	"internal/bench":    {"engine", "internal/store", "internal/cloudapi", "migrations"},
 	"internal/pgtest":   {"internal/localpg", "migrations"},
-	"cmd/weir":          {"engine", "migrations", "internal/store", "internal/cloudapi", "internal/audience", "internal/notify", "internal/jobs", "internal/api", "internal/sim", "internal/localpg", "internal/bench"},
+	"cmd/weir":          {"engine", "migrations", "internal/store", "internal/cloudapi", "internal/audience", "internal/notify", "internal/wish", "internal/jobs", "internal/api", "internal/sim", "internal/localpg", "internal/bench"},
 }
 
 // engineMayImport lists the modules outside the standard library that engine

@@ -56,6 +56,7 @@ type cli struct {
 	Number   numberCmd   `cmd:"" help:"The business phone numbers that send."`
 	Campaign campaignCmd `cmd:"" help:"Create, start, watch and prove campaigns."`
 	Dead     deadCmd     `cmd:"" help:"Who was not reached: list, send anew, give up."`
+	Suppress suppressCmd `cmd:"" help:"Whom nothing is sent to: add, remove, import and list opt-outs."`
 	Explain  explainCmd  `cmd:"" help:"Show everything on record about one person, over all campaigns."`
 	Notify   notifyCmd   `cmd:"" help:"Try the endpoints that are told when something happens."`
 	Breaker  breakerCmd  `cmd:"" help:"What stops the fleet when the platform is in trouble."`

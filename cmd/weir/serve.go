@@ -27,6 +27,7 @@ import (
 type serveCmd struct {
 	graph
 	told
+	words
 	Listen        string        `env:"WEIR_LISTEN" default:":8080" help:"Address for webhooks, metrics and health."`
 	NodeID        string        `env:"WEIR_NODE_ID" help:"This node's name in leases and logs. Default: host name and a random suffix."`
 	AppSecret     []string      `env:"WEIR_APP_SECRET" help:"Meta's app secret, which signs webhooks; two, comma-separated, while it is being changed."`
@@ -56,6 +57,9 @@ func (c serveCmd) Run(ctx context.Context, s *session) error {
 	}
 	if c.UnknownWindow < time.Second {
 		return usagef("--unknown-window must be at least 1s, and in earnest longer than Meta's webhooks take: 30m")
+	}
+	if _, err := c.table(); err != nil {
+		return err
 	}
 	if _, err := c.endpoints(); err != nil {
 		return err
@@ -145,9 +149,13 @@ func (c serveCmd) receiver(ctx context.Context, n *node, reg prometheus.Register
 	if err != nil {
 		return nil, err
 	}
+	table, err := c.table()
+	if err != nil {
+		return nil, err
+	}
 	return cloudapi.NewReceiver(cloudapi.ReceiverOptions{
 		Submit: n.inbox.Submit, AppSecrets: c.AppSecret, VerifyToken: c.VerifyToken,
-		CallbackKey: key, Registerer: reg, Logger: n.log,
+		CallbackKey: key, Wish: table.Read, Registerer: reg, Logger: n.log,
 	})
 }
 

@@ -43,6 +43,10 @@ to behave again:
   curl -d '{"field":"message_template_status_update","event":"PAUSED","template":"order_update","language":"en_US"}' \
     http://127.0.0.1:9400/sim/news
 
+A person writes to a number, or taps a template's button (with "payload"):
+
+  curl -d '{"from":"+4915112345678","to":"106540352242922","text":"STOP"}' http://127.0.0.1:9400/sim/inbound
+
 Kinds: outage, error (with "code"), throttle, hang, reset, slow, garbage, fail,
 hold, token_revoked, template_status, webhook_blackout, webhook_drop and more.`
 }

@@ -23,11 +23,11 @@ type kept struct {
 	at                     time.Time
 }
 
-// choose names what a "messages" change holds beside usable statuses: inbound
-// messages, errors of the whole number, statuses we do not know, or nothing we
-// know at all.
-func (k *kept) choose(v hookValue, odd bool) {
-	if v.Messages {
+// choose names what a "messages" change holds beside usable statuses and inbound
+// messages that have become events: other messages, errors of the whole number,
+// statuses we do not know, or nothing we know at all.
+func (k *kept) choose(v hookValue, odd, inbound bool) {
+	if v.Messages != nil && !inbound {
 		k.kinds = append(k.kinds, "messages")
 	}
 	if v.Errors {
@@ -36,7 +36,7 @@ func (k *kept) choose(v hookValue, odd bool) {
 	if odd {
 		k.kinds = append(k.kinds, "status")
 	}
-	if k.kinds == nil && len(v.Statuses) == 0 {
+	if k.kinds == nil && len(v.Statuses) == 0 && !inbound {
 		k.kinds = []string{"messages"}
 	}
 }

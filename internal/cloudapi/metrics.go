@@ -95,6 +95,7 @@ type receiverMetrics struct {
 	requests map[result]prometheus.Counter
 	statuses map[string]prometheus.Counter
 	events   map[string]prometheus.Counter
+	wishes   map[string]prometheus.Counter
 	foreign  prometheus.Counter
 	lag      prometheus.Histogram
 	time     prometheus.Histogram
@@ -110,6 +111,9 @@ func newReceiverMetrics(r prometheus.Registerer) (*receiverMetrics, error) {
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_webhook_events_total", Help: "Webhook changes other than statuses, by field.",
 	}, []string{"field"})
+	wishes := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_webhook_wishes_total", Help: "Inbound messages that ask for no more messages or for them again, repeated ones included; unplaced ones do not say whose they are.",
+	}, []string{"wish"})
 	m := &receiverMetrics{
 		foreign: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weir_webhook_foreign_total", Help: "Statuses of messages that this database did not send.",
@@ -126,7 +130,8 @@ func newReceiverMetrics(r prometheus.Registerer) (*receiverMetrics, error) {
 	m.requests = series(requests, results)
 	m.statuses = series(statuses, statusWords)
 	m.events = series(events, eventFields)
-	return m, register(r, requests, statuses, events, m.foreign, m.lag, m.time)
+	m.wishes = series(wishes, wishLabels)
+	return m, register(r, requests, statuses, events, wishes, m.foreign, m.lag, m.time)
 }
 
 // series makes every series of a closed label set.

@@ -29,6 +29,9 @@ type ReceiverOptions struct {
 	AppSecrets  []string // one, or two while the secret is being changed
 	VerifyToken string   // of the handshake; "" refuses every handshake
 	CallbackKey []byte   // the Client's
+	// Wish says what a person asks for by a message with these texts, the most
+	// restraining of them; some may be empty. Nil: inbound messages are only kept.
+	Wish func(texts ...string) engine.Wish
 
 	MaxBody       int64         // bytes of one body; default 4 MiB (Meta sends up to 3 MB)
 	MaxBytes      int64         // bytes of all bodies at once, counted as they arrive; default 64 MiB, at least MaxBody
@@ -78,7 +81,7 @@ func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 	return &Receiver{
 		options:  o,
 		verifier: newVerifier(o.AppSecrets),
-		decoder:  decoder{signer: newSigner(o.CallbackKey), metrics: metrics},
+		decoder:  decoder{signer: newSigner(o.CallbackKey), metrics: metrics, wish: o.Wish},
 		room:     semaphore.NewWeighted(o.MaxBytes),
 		metrics:  metrics,
 	}, nil

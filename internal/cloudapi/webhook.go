@@ -13,7 +13,7 @@ import (
 var (
 	statusWords = []string{"sent", "delivered", "read", "failed", "played", "held", "deleted", "warning", labelOther}
 	eventFields = []string{
-		"messages", "errors", "status", "unreadable", "message_template_status_update", "message_template_quality_update",
+		"inbound", "messages", "errors", "status", "unreadable", "message_template_status_update", "message_template_quality_update",
 		"template_category_update", "phone_number_quality_update", "business_capability_update",
 		"account_update", "account_alerts", "user_preferences", labelOther,
 	}
@@ -23,6 +23,7 @@ var (
 type decoder struct {
 	signer  *signer
 	metrics *receiverMetrics
+	wish    func(texts ...string) engine.Wish // nil: none are looked for
 }
 
 // delivery is what one body said.
@@ -50,7 +51,7 @@ type hookValue struct {
 		Number string `json:"phone_number_id"`
 	} `json:"metadata"`
 	Statuses []hookStatus `json:"statuses"`
-	Messages present      `json:"messages"`
+	Messages inboundList  `json:"messages"`
 	Errors   present      `json:"errors"`
 }
 
@@ -74,6 +75,17 @@ type present bool
 // UnmarshalJSON never fails.
 func (p *present) UnmarshalJSON(b []byte) error {
 	*p = len(b) > 2 && b[0] != 'n' // not {}, [], "", null
+	return nil
+}
+
+// inboundList is the messages of a change, unread; nil when there are none.
+type inboundList []byte
+
+// UnmarshalJSON never fails.
+func (l *inboundList) UnmarshalJSON(b []byte) error {
+	if len(b) > 2 && b[0] != 'n' {
+		*l = bytes.Clone(b)
+	}
 	return nil
 }
 
@@ -117,7 +129,8 @@ func (d *decoder) decode(body []byte, now time.Time) delivery {
 			}
 			if kept.field == "messages" {
 				odd := d.statuses(&out, kept, change.Value.Statuses, now)
-				kept.choose(change.Value, odd)
+				inbound := change.Value.Messages != nil && d.inbound(&out, kept, json.RawMessage(change.Value.Messages), now)
+				kept.choose(change.Value, odd, inbound)
 			}
 			if kept.kinds != nil || kept.field != "messages" {
 				out.keep(kept, raw.value(body, i, j))

@@ -97,26 +97,29 @@ func TestWhatIsNoStatusIsKept(t *testing.T) {
 		updates int
 		events  string // kinds
 	}{
-		"inbound message":        {change(`"messages":[{"from":"5511","id":"x","type":"text"}]`), 0, "messages"},
-		"error of the number":    {change(`"errors":[{"code":130429}]`), 0, "errors"},
-		"status of the future":   {change(`"statuses":[{"id":"m","status":"levitated"},{"id":"n","status":"read"}]`), 1, "status"},
-		"deleted and warning":    {change(`"statuses":[{"id":"m","status":"deleted"},{"id":"n","status":"warning"}]`), 0, "status"},
-		"status without an id":   {change(`"statuses":[{"status":"read"},{"id":"n","status":"read"}]`), 1, "status"},
-		"kind we do not know":    {change(`"calls":[{"id":"c"}]`), 0, "messages"},
-		"messages and statuses":  {change(`"statuses":[{"id":"n","status":"read"}],"messages":[{"id":"x"}],"errors":[{"code":1}]`), 1, "messages errors"},
-		"empty lists":            {change(`"statuses":[{"id":"n","status":"read"}],"messages":[],"errors":null`), 1, ""},
-		"another field":          {`{"entry":[{"id":"1","changes":[{"field":"account_update","value":{"event":"DISABLED_UPDATE"}}]}]}`, 0, "account_update"},
-		"field of the future":    {`{"entry":[{"id":"1","changes":[{"field":"telepathy","value":[1,2]}]}]}`, 0, "unreadable telepathy"},
-		"no field":               {`{"entry":[{"id":"1","changes":[{"value":{}}]}]}`, 0, "other"},
-		"two entries":            {`{"entry":[{"changes":[{"field":"a","value":{}}]},{"changes":[{"field":"b","value":{}},{"field":"c","value":{}}]}]}`, 0, "a b c"},
-		"one odd field":          {change(`"statuses":[{"id":"m","status":"read","recipient_id":5511},{"id":"n","status":"read"}]`), 2, "unreadable"},
-		"statuses are no list":   {change(`"statuses":"none"`), 0, "unreadable messages"},
-		"not JSON":               {`<html>`, 0, "unreadable"},
-		"empty":                  {``, 0, "unreadable"},
-		"a list":                 {`[]`, 0, "unreadable"},
-		"null":                   {`null`, 0, ""},
-		"deep":                   {strings.Repeat(`{"entry":[`, 20000), 0, "unreadable"},
-		"null among the entries": {`{"entry":[null,{"changes":[null]}]}`, 0, "other"},
+		"inbound message":         {change(`"messages":[{"from":"5511","id":"x","type":"text"}]`), 0, "inbound"},
+		"messages of a new shape": {change(`"messages":[{"id":"x"},7]`), 0, "messages"},
+		"messages are no list":    {change(`"messages":{"id":"x"}`), 0, "messages"},
+		"two messages":            {change(`"messages":[{"id":"x"},{"id":"y","from":7}]`), 0, "inbound inbound"},
+		"error of the number":     {change(`"errors":[{"code":130429}]`), 0, "errors"},
+		"status of the future":    {change(`"statuses":[{"id":"m","status":"levitated"},{"id":"n","status":"read"}]`), 1, "status"},
+		"deleted and warning":     {change(`"statuses":[{"id":"m","status":"deleted"},{"id":"n","status":"warning"}]`), 0, "status"},
+		"status without an id":    {change(`"statuses":[{"status":"read"},{"id":"n","status":"read"}]`), 1, "status"},
+		"kind we do not know":     {change(`"calls":[{"id":"c"}]`), 0, "messages"},
+		"messages and statuses":   {change(`"statuses":[{"id":"n","status":"read"}],"messages":[{"id":"x"}],"errors":[{"code":1}]`), 1, "inbound errors"},
+		"empty lists":             {change(`"statuses":[{"id":"n","status":"read"}],"messages":[],"errors":null`), 1, ""},
+		"another field":           {`{"entry":[{"id":"1","changes":[{"field":"account_update","value":{"event":"DISABLED_UPDATE"}}]}]}`, 0, "account_update"},
+		"field of the future":     {`{"entry":[{"id":"1","changes":[{"field":"telepathy","value":[1,2]}]}]}`, 0, "unreadable telepathy"},
+		"no field":                {`{"entry":[{"id":"1","changes":[{"value":{}}]}]}`, 0, "other"},
+		"two entries":             {`{"entry":[{"changes":[{"field":"a","value":{}}]},{"changes":[{"field":"b","value":{}},{"field":"c","value":{}}]}]}`, 0, "a b c"},
+		"one odd field":           {change(`"statuses":[{"id":"m","status":"read","recipient_id":5511},{"id":"n","status":"read"}]`), 2, "unreadable"},
+		"statuses are no list":    {change(`"statuses":"none"`), 0, "unreadable messages"},
+		"not JSON":                {`<html>`, 0, "unreadable"},
+		"empty":                   {``, 0, "unreadable"},
+		"a list":                  {`[]`, 0, "unreadable"},
+		"null":                    {`null`, 0, ""},
+		"deep":                    {strings.Repeat(`{"entry":[`, 20000), 0, "unreadable"},
+		"null among the entries":  {`{"entry":[null,{"changes":[null]}]}`, 0, "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,9 +146,12 @@ func TestWhatIsNoStatusIsKept(t *testing.T) {
 
 func TestEventsKeepTheChange(t *testing.T) {
 	t.Parallel()
-	value := `{"metadata":{"phone_number_id":"7"},"messages":[{"from":"5511987654321","text":{"body":"STOP é 😀"}}]}`
+	value := `{"metadata":{"phone_number_id":"7"},"messages":"none","errors":[{"code":1,"title":"é 😀"}]}`
 	got := decodeTest(t, `{"entry":[{"id":"1022","changes":[{"field":"messages","value":`+value+`}]}]}`)
-	want := []engine.Event{{Kind: "messages", Account: "1022", Number: "7", Body: []byte(value)}}
+	want := []engine.Event{
+		{Kind: "messages", Account: "1022", Number: "7", Body: []byte(value)},
+		{Kind: "errors", Account: "1022", Number: "7", Body: []byte(value)},
+	}
 	if diff := cmp.Diff(want, got.events); diff != "" {
 		t.Error(diff)
 	}

@@ -17,6 +17,7 @@ import (
 //	DELETE /sim/behavior[?id=n]      ends one, or all
 //	POST   /sim/templates            adds or replaces templates, in Graph's shape
 //	POST   /sim/news                 one News: a webhook about a template, an account …
+//	POST   /sim/inbound              one Inbound: a person writes; answers {"id", "answer"}
 //	POST   /sim/reset
 func (s *Sim) admin(mux *http.ServeMux) {
 	mux.HandleFunc("GET /sim/ledger", s.serveLedger)
@@ -33,6 +34,7 @@ func (s *Sim) admin(mux *http.ServeMux) {
 	mux.HandleFunc("DELETE /sim/behavior", s.serveBehave)
 	mux.HandleFunc("POST /sim/templates", s.serveAddTemplates)
 	mux.HandleFunc("POST /sim/news", s.serveAnnounce)
+	mux.HandleFunc("POST /sim/inbound", s.serveWrite)
 	mux.HandleFunc("POST /sim/reset", func(rw http.ResponseWriter, _ *http.Request) {
 		s.Reset()
 		reply(rw, map[string]bool{"success": true})

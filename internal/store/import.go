@@ -90,19 +90,11 @@ func (s *Store) Import(ctx context.Context, campaign int64, src ImportSource, op
 }
 
 // importConn is a connection of an import's own, on which it holds the
-// campaign's import lock: one cannot outlive the other. Its statements may
-// take long, and a vanished machine is noticed within half a minute.
+// campaign's import lock: one cannot outlive the other.
 func (s *Store) importConn(ctx context.Context, campaign int64) (*pgx.Conn, error) {
-	cfg := s.leases.Config().ConnConfig.Copy()
-	for name, value := range map[string]string{
-		"statement_timeout": "0", "lock_timeout": "3000", // the last importer's connection may still be closing
-		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
-	} {
-		cfg.RuntimeParams[name] = value
-	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := s.longConn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("connect for import: %w", err)
+		return nil, err
 	}
 	if err = s.q.LockImport(ctx, conn, campaign); err == nil {
 		_, err = conn.Exec(ctx, "SET lock_timeout = 0")
@@ -115,6 +107,23 @@ func (s *Store) importConn(ctx context.Context, campaign int64) (*pgx.Conn, erro
 		return nil, refuse(ErrBusy, "another import or drop of campaign %d is running: let it end, or end it, and try again", campaign)
 	}
 	return nil, fmt.Errorf("lock import: %w", err)
+}
+
+// longConn is a connection whose statements may take long; a vanished machine is
+// noticed within half a minute.
+func (s *Store) longConn(ctx context.Context) (*pgx.Conn, error) {
+	cfg := s.leases.Config().ConnConfig.Copy()
+	for name, value := range map[string]string{
+		"statement_timeout": "0", "lock_timeout": "3000", // the last importer's connection may still be closing
+		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
+	} {
+		cfg.RuntimeParams[name] = value
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect for import: %w", err)
+	}
+	return conn, nil
 }
 
 func closeConn(conn *pgx.Conn) {

@@ -106,6 +106,15 @@ func (c *copyRows) text(s string) {
 	c.buf = append(c.buf, s...)
 }
 
+func (c *copyRows) bool(v bool) {
+	c.int32(1)
+	if v {
+		c.buf = append(c.buf, 1)
+	} else {
+		c.buf = append(c.buf, 0)
+	}
+}
+
 // texts is a text[] of one dimension: its length comes first, so it is filled in last.
 func (c *copyRows) texts(values []string) {
 	at := len(c.buf)

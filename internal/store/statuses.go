@@ -30,6 +30,9 @@ func (s *Store) ApplyStatuses(ctx context.Context, updates []engine.StatusUpdate
 	if err := s.heed(ctx, updates, got); err != nil {
 		return engine.Applied{}, err
 	}
+	if err := s.grantWishes(ctx, events); err != nil {
+		return engine.Applied{}, err
+	}
 	kept := make([]engine.StatusUpdate, len(got.lost))
 	for i, at := range got.lost {
 		kept[i] = updates[at]

@@ -69,21 +69,22 @@ func phones(digits string) []string {
 // keep stores events, and updates that found no recipient.
 func (s *Store) keep(ctx context.Context, lost []engine.StatusUpdate, events []engine.Event) error {
 	p := &db.KeepEventsParams{}
-	add := func(kind, account, number string, body []byte) {
+	add := func(kind, account, number, key string, body []byte) {
 		p.Kinds = append(p.Kinds, clean(kind))
 		p.Accounts = append(p.Accounts, clean(account))
 		p.Numbers = append(p.Numbers, clean(number))
 		p.Bodies = append(p.Bodies, string(body))
+		p.Keys = append(p.Keys, key)
 	}
 	for _, u := range lost {
 		body, err := json.Marshal(newLostStatus(u))
 		if err != nil {
 			return fmt.Errorf("encode status: %w", err)
 		}
-		add(kindUnmatched, "", u.Number, storable(body))
+		add(kindUnmatched, "", u.Number, "", storable(body))
 	}
 	for _, e := range events {
-		add(e.Kind, e.Account, e.Number, storable(e.Body))
+		add(e.Kind, e.Account, e.Number, e.Key, storable(e.Body))
 	}
 	if len(p.Kinds) == 0 {
 		return nil

@@ -41,6 +41,26 @@ ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, at = ex
         ELSE greatest(s.until, excluded.until) END
 WHERE excluded.at > s.at OR (s.kind = 'suppress' AND excluded.at = s.at AND excluded.until > s.until);
 
+-- name: HeedWishes :exec
+-- What persons asked for in messages to us. The later word stands, and of two of
+-- one second the stop: whatever the order they come in, and however often. A start
+-- takes back their own words in every scope, and counts at our own numbers alone:
+-- who lets another sender write does not let us.
+WITH news AS (
+    SELECT unnest(@phones::text[]) AS phone, unnest(@numbers::text[]) AS number_id, unnest(@scopes::text[]) AS scope,
+        unnest(@stops::boolean[]) AS stop, unnest(@at_ms::bigint[]) AS at_ms
+), said AS (
+    SELECT n.phone, n.scope, n.stop, coalesce(to_timestamp(nullif(n.at_ms, 0) / 1000.0), now()) AS at FROM news n
+    WHERE n.stop OR EXISTS (SELECT FROM numbers m WHERE m.id = n.number_id)
+), latest AS (
+    SELECT DISTINCT ON (phone, scope) phone, scope, at, CASE WHEN stop THEN 'infinity'::timestamptz ELSE '-infinity' END AS until
+    FROM said ORDER BY phone, scope, at DESC, stop DESC
+)
+INSERT INTO suppressions AS s (phone, scope, kind, reason, until, at)
+SELECT phone, scope, 'stop', 'message', until, at FROM latest ORDER BY phone, scope
+ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, until = excluded.until, at = excluded.at
+WHERE excluded.at > s.at OR (excluded.at = s.at AND excluded.until > s.until);
+
 -- name: DropWaits :execrows
 -- A piece of those that are long over.
 DELETE FROM suppressions WHERE (phone, scope, kind) IN (

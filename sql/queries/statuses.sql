@@ -163,12 +163,13 @@ ORDER BY a.key, r.id, k.claim;
 
 -- name: KeepEvents :exec
 -- For 30 days, and statuses that found no recipient for 7, in which they are
--- tried again.
-INSERT INTO webhook_events (kind, waba_id, number_id, body, retry_at, keep_until)
-SELECT kind, nullif(account, ''), nullif(number, ''), body::jsonb, CASE WHEN kind = 'unmatched' THEN now() END,
+-- tried again. Of those with one key, the first.
+INSERT INTO webhook_events (key, kind, waba_id, number_id, body, retry_at, keep_until)
+SELECT nullif(key, ''), kind, nullif(account, ''), nullif(number, ''), body::jsonb, CASE WHEN kind = 'unmatched' THEN now() END,
     now() + CASE WHEN kind = 'unmatched' THEN interval '7 days' ELSE interval '30 days' END
 FROM (SELECT unnest(@kinds::text[]) AS kind, unnest(@accounts::text[]) AS account, unnest(@numbers::text[]) AS number,
-    unnest(@bodies::text[]) AS body) event;
+    unnest(@bodies::text[]) AS body, unnest(@keys::text[]) AS key) event
+ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING;
 
 -- name: TakeUnmatched :many
 -- A page of statuses that found no recipient and are due for another try. Each

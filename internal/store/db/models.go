@@ -432,6 +432,7 @@ type Unknown struct {
 
 type WebhookEvent struct {
 	ID        int64
+	Key       pgtype.Text
 	Kind      string
 	WabaID    pgtype.Text
 	NumberID  pgtype.Text

@@ -24,6 +24,46 @@ func (q *Queries) DropWaits(ctx context.Context, db DBTX, piece int32) (int64, e
 	return result.RowsAffected(), nil
 }
 
+const heedWishes = `-- name: HeedWishes :exec
+WITH news AS (
+    SELECT unnest($1::text[]) AS phone, unnest($2::text[]) AS number_id, unnest($3::text[]) AS scope,
+        unnest($4::boolean[]) AS stop, unnest($5::bigint[]) AS at_ms
+), said AS (
+    SELECT n.phone, n.scope, n.stop, coalesce(to_timestamp(nullif(n.at_ms, 0) / 1000.0), now()) AS at FROM news n
+    WHERE n.stop OR EXISTS (SELECT FROM numbers m WHERE m.id = n.number_id)
+), latest AS (
+    SELECT DISTINCT ON (phone, scope) phone, scope, at, CASE WHEN stop THEN 'infinity'::timestamptz ELSE '-infinity' END AS until
+    FROM said ORDER BY phone, scope, at DESC, stop DESC
+)
+INSERT INTO suppressions AS s (phone, scope, kind, reason, until, at)
+SELECT phone, scope, 'stop', 'message', until, at FROM latest ORDER BY phone, scope
+ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, until = excluded.until, at = excluded.at
+WHERE excluded.at > s.at OR (excluded.at = s.at AND excluded.until > s.until)
+`
+
+type HeedWishesParams struct {
+	Phones  []string
+	Numbers []string
+	Scopes  []string
+	Stops   []bool
+	AtMs    []int64
+}
+
+// What persons asked for in messages to us. The later word stands, and of two of
+// one second the stop: whatever the order they come in, and however often. A start
+// takes back their own words in every scope, and counts at our own numbers alone:
+// who lets another sender write does not let us.
+func (q *Queries) HeedWishes(ctx context.Context, db DBTX, arg *HeedWishesParams) error {
+	_, err := db.Exec(ctx, heedWishes,
+		arg.Phones,
+		arg.Numbers,
+		arg.Scopes,
+		arg.Stops,
+		arg.AtMs,
+	)
+	return err
+}
+
 const retryFailed = `-- name: RetryFailed :many
 WITH news AS (
     SELECT unnest($1::bigint[]) AS id, unnest($2::int[]) AS claim, unnest($3::text[]) AS message_id,

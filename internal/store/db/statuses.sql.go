@@ -350,11 +350,12 @@ func (q *Queries) GiveUpUnmatched(ctx context.Context, db DBTX, ids []int64) err
 }
 
 const keepEvents = `-- name: KeepEvents :exec
-INSERT INTO webhook_events (kind, waba_id, number_id, body, retry_at, keep_until)
-SELECT kind, nullif(account, ''), nullif(number, ''), body::jsonb, CASE WHEN kind = 'unmatched' THEN now() END,
+INSERT INTO webhook_events (key, kind, waba_id, number_id, body, retry_at, keep_until)
+SELECT nullif(key, ''), kind, nullif(account, ''), nullif(number, ''), body::jsonb, CASE WHEN kind = 'unmatched' THEN now() END,
     now() + CASE WHEN kind = 'unmatched' THEN interval '7 days' ELSE interval '30 days' END
 FROM (SELECT unnest($1::text[]) AS kind, unnest($2::text[]) AS account, unnest($3::text[]) AS number,
-    unnest($4::text[]) AS body) event
+    unnest($4::text[]) AS body, unnest($5::text[]) AS key) event
+ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING
 `
 
 type KeepEventsParams struct {
@@ -362,16 +363,18 @@ type KeepEventsParams struct {
 	Accounts []string
 	Numbers  []string
 	Bodies   []string
+	Keys     []string
 }
 
 // For 30 days, and statuses that found no recipient for 7, in which they are
-// tried again.
+// tried again. Of those with one key, the first.
 func (q *Queries) KeepEvents(ctx context.Context, db DBTX, arg *KeepEventsParams) error {
 	_, err := db.Exec(ctx, keepEvents,
 		arg.Kinds,
 		arg.Accounts,
 		arg.Numbers,
 		arg.Bodies,
+		arg.Keys,
 	)
 	return err
 }

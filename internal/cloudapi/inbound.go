@@ -1,0 +1,93 @@
+package cloudapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/weirhq/weir/engine"
+)
+
+// kindInbound is the kind of an event that is one person's message.
+const kindInbound = "inbound"
+
+// What became of wishes: labels of weir_webhook_wishes_total. unplaced: Meta did
+// not say whose it was, as of persons who hide their number.
+const wishUnplaced = "unplaced"
+
+var wishLabels = []string{engine.WishStop.String(), engine.WishStopAll.String(), engine.WishStart.String(), wishUnplaced}
+
+// hookMessage is an inbound message, as far as wishes go.
+type hookMessage struct {
+	From      string `json:"from"`
+	ID        string `json:"id"`
+	Timestamp stamp  `json:"timestamp"`
+	Text      struct {
+		Body string `json:"body"`
+	} `json:"text"`
+	Button struct { // a quick reply of a template
+		Payload string `json:"payload"`
+		Text    string `json:"text"`
+	} `json:"button"`
+	Interactive struct {
+		Button hookChoice `json:"button_reply"`
+		List   hookChoice `json:"list_reply"`
+	} `json:"interactive"`
+}
+
+type hookChoice struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+}
+
+// inbound adds an event for each message of a change. It reports false, and adds
+// nothing, when they are not the list of objects that we know: the change is then
+// kept whole.
+func (d *decoder) inbound(out *delivery, k kept, messages json.RawMessage, now time.Time) bool {
+	var all []json.RawMessage
+	if json.Unmarshal(messages, &all) != nil {
+		return false
+	}
+	events := make([]engine.Event, 0, len(all))
+	for _, raw := range all {
+		var m hookMessage
+		if len(raw) == 0 || raw[0] != '{' {
+			return false
+		}
+		_ = json.Unmarshal(raw, &m) // a field of another type hides no other
+		events = append(events, engine.Event{
+			Kind: kindInbound, Account: k.account, Number: k.number, Body: storable(raw), Inbound: d.read(k.number, &m, now),
+		})
+	}
+	for _, e := range events {
+		d.countWish(e.Inbound)
+	}
+	out.events = append(out.events, events...)
+	return true
+}
+
+func (d *decoder) read(number string, m *hookMessage, now time.Time) engine.Inbound {
+	in := engine.Inbound{From: digits(m.From), At: now}
+	if m.Timestamp != 0 {
+		in.At = time.UnixMilli(int64(m.Timestamp))
+	}
+	if m.ID != "" {
+		sum := sha256.Sum256([]byte(number + "\x00" + m.ID))
+		in.Key = hex.EncodeToString(sum[:16])
+	}
+	if d.wish != nil {
+		in.Wish = d.wish(m.Text.Body, m.Button.Payload, m.Button.Text, m.Interactive.Button.ID, m.Interactive.Button.Title, m.Interactive.List.ID, m.Interactive.List.Title)
+	}
+	return in
+}
+
+func (d *decoder) countWish(in engine.Inbound) {
+	switch {
+	case in.Wish == engine.WishNothing:
+	case in.From == "":
+		d.metrics.wishes[wishUnplaced].Inc()
+	default:
+		d.metrics.wishes[in.Wish.String()].Inc()
+	}
+}

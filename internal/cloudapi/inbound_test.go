@@ -1,0 +1,79 @@
+package cloudapi
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/weirhq/weir/engine"
+)
+
+// wished reads no and go on, wherever they stand.
+func wished(texts ...string) engine.Wish {
+	found := engine.WishNothing
+	for _, text := range texts {
+		switch text {
+		case "no":
+			return engine.WishStop
+		case "go on":
+			found = engine.WishStart
+		}
+	}
+	return found
+}
+
+// Each message of a person is an event of its own, with what it asks for,
+// however it was written.
+func TestInboundMessages(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1750030073, 0)
+	for name, tc := range map[string]struct {
+		message string
+		want    engine.Inbound
+		label   string
+	}{
+		"a text":        {`{"from":"5511987654321","timestamp":"1750030073","type":"text","text":{"body":"no"}}`, engine.Inbound{From: "5511987654321", At: at, Wish: engine.WishStop}, "stop"},
+		"another text":  {`{"from":"+5511987654321","timestamp":1750030073,"text":{"body":"no way"}}`, engine.Inbound{From: "5511987654321", At: at}, ""},
+		"a label":       {`{"from":"1","timestamp":"1750030073","button":{"payload":"c42","text":"no"}}`, engine.Inbound{From: "1", At: at, Wish: engine.WishStop}, "stop"},
+		"a payload":     {`{"from":"1","timestamp":"1750030073","button":{"payload":"go on","text":"?"}}`, engine.Inbound{From: "1", At: at, Wish: engine.WishStart}, "start"},
+		"a reply":       {`{"from":"1","interactive":{"type":"button_reply","button_reply":{"id":"no","title":"?"}}}`, engine.Inbound{From: "1", At: arrival, Wish: engine.WishStop}, "stop"},
+		"a list":        {`{"from":"1","interactive":{"list_reply":{"id":"x","title":"go on"}}}`, engine.Inbound{From: "1", At: arrival, Wish: engine.WishStart}, "start"},
+		"no phone":      {`{"from_user_id":"BR.13","text":{"body":"no"}}`, engine.Inbound{At: arrival, Wish: engine.WishStop}, "unplaced"},
+		"an odd field":  {`{"from":"1","timestamp":"soon","type":7,"context":[],"text":{"body":"no"}}`, engine.Inbound{From: "1", At: arrival, Wish: engine.WishStop}, "stop"},
+		"an odd sender": {`{"from":{},"text":{"body":"no"}}`, engine.Inbound{At: arrival, Wish: engine.WishStop}, "unplaced"},
+		"a picture":     {`{"from":"1","image":{"caption":"no"}}`, engine.Inbound{From: "1", At: arrival}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newTestReceiver(t, &memory{}, nil).decoder
+			d.wish = wished
+			got := d.decode([]byte(change(`"contacts":[{}],"messages":[`+tc.message+`]`)), arrival)
+			want := []engine.Event{{Kind: "inbound", Account: "1022", Number: "7", Body: []byte(tc.message), Inbound: tc.want}}
+			if diff := cmp.Diff(want, got.events); diff != "" {
+				t.Error(diff)
+			}
+			for label, counter := range d.metrics.wishes {
+				if n := testutil.ToFloat64(counter); (n == 1) != (label == tc.label) || n > 1 {
+					t.Errorf("%s counted %v times", label, n)
+				}
+			}
+		})
+	}
+}
+
+// One message has one key at its number, and its id is not in it.
+func TestInboundKeys(t *testing.T) {
+	t.Parallel()
+	keys := func(messages string) (all []string) {
+		for _, e := range decodeTest(t, change(`"messages":[`+messages+`]`)).events {
+			all = append(all, e.Key)
+		}
+		return all
+	}
+	got := keys(`{"id":"wamid.a","text":{"body":"x"}},{"id":"wamid.b"},{"id":"wamid.a","text":{"body":"y"}},{}`)
+	if len(got) != 4 || got[0] != got[2] || got[0] == got[1] || len(got[0]) != 32 || got[3] != "" {
+		t.Errorf("keys %q, want the first and third alike, and none for a message without an id", got)
+	}
+}
