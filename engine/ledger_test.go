@@ -33,9 +33,9 @@ func (l *ledger) Send(ctx context.Context, m Message) Answer {
 	}
 	l.mu.Lock()
 	l.calls = append(l.calls, sent{time.Now(), m})
-	n := len(l.calls)
+	n, wait := len(l.calls), l.latency
 	l.mu.Unlock()
-	pause(ctx, l.latency)
+	pause(ctx, wait)
 	if ctx.Err() != nil {
 		return Answer{} // canceled: nobody knows
 	}

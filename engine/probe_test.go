@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,37 +71,38 @@ func TestALaneComesBackByItsSteps(t *testing.T) {
 	})
 }
 
-// Calls of an outage that fail long after it count for nothing: they were
-// begun before the breaker moved.
+// Calls that were under way when an outage came fail one by one, long after it,
+// and many more of them than go well on the way back: they count for nothing,
+// since they were begun before the breaker moved.
 func TestLateFailuresAreOldNews(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := newMemory(3*time.Millisecond, number(100, 0.2))
+		store := newMemory(3*time.Millisecond, number(10, 0.2))
 		store.campaign(1, 0, 10_000)
-		down := time.Now().Add(5 * time.Second)
-		api := &ledger{latency: 100 * time.Millisecond}
-		var hung sync.Map // recipients of such calls; the probe, which waits for a sender, is none of them
-		api.during = func(m Message) {
-			if d := time.Since(down); d > 0 && d < 500*time.Millisecond {
-				hung.Store(m.Recipient, true)
-				time.Sleep(15 * time.Second) // until its timeout
-			}
-		}
-		api.answer = func(_ int, m Message) Answer {
-			if d := time.Since(down); d > 0 && d < 300*time.Millisecond {
-				return Answer{}
-			}
-			if _, ok := hung.LoadAndDelete(m.Recipient); ok && m.Recipient%2 == 0 {
+		down := time.Now().Add(time.Minute)
+		api := &ledger{latency: 8 * time.Second}
+		late := 0
+		api.answer = func(call int, m Message) Answer {
+			begun, now := api.calls[call-1].at, time.Now()
+			if now.After(down) && begun.Before(down.Add(500*time.Millisecond)) {
+				if now.Sub(down) > 5*time.Second { // it closes after 3 s and a little
+					late++
+				}
 				return outage
 			}
 			return accept(m)
 		}
 		r := startLane(t, store, api)
+		time.Sleep(time.Minute)
+		r.api.change(func() { api.latency = 100 * time.Millisecond })
 		time.Sleep(40 * time.Second)
 		r.finish()
 		const want = "open consecutive, half_open probe, closed probe_answered"
 		if got := store.story(HostScope); got != want {
 			t.Errorf("the host: %s\nwant %s", got, want)
+		}
+		if late < 10 {
+			t.Errorf("%d calls failed after it had closed: too few to trip it", late)
 		}
 	})
 }
