@@ -484,13 +484,16 @@ CREATE FUNCTION fallback_floor(campaign bigint) RETURNS int LANGUAGE sql STABLE 
     FROM campaigns c WHERE c.id = campaign
 $$;
 
--- Whether anybody waits behind a breaker: a row that a claim would take now if it
--- were closed. One that nobody waits behind does no harm by being open, and has
--- nothing to probe with. One index probe a campaign and zone, as in the claim.
+-- Whether anybody waits behind a breaker: a row that a claim would take if it were
+-- closed. A number's pause for a throttle is no reason against it: that lasts for
+-- seconds, and a breaker that throttles tripped would seem to have nobody behind
+-- it again and again. One that nobody waits behind does no harm by being open, and
+-- has nothing to probe with. One index probe a campaign and zone, as in the claim.
 CREATE FUNCTION work_waits(breaker text) RETURNS boolean LANGUAGE sql STABLE AS $$
 SELECT EXISTS (
     SELECT FROM numbers n JOIN campaign_numbers cn ON cn.number_id = n.id
     JOIN campaigns c ON c.id = cn.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now()
+        AND coalesce(c.paused_until, '-infinity') <= now()
     JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
     WHERE (breaker = 'host' OR n.id = substr(breaker, 8)) AND n.enabled
       AND (cn.role = 'primary' OR fallback_floor(c.id) IS NOT DISTINCT FROM 0)

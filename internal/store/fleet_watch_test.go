@@ -24,13 +24,15 @@ func TestNumberWork(t *testing.T) {
 	const ours = `WHERE id = (SELECT max(id) FROM campaigns)`
 	l.looks("all is well", "", true, true)
 	for gate, sql := range map[string]string{
-		"the number is stopped":    `UPDATE numbers SET enabled = false WHERE id = '` + labNumber + `'`,
-		"the number pauses":        `UPDATE numbers SET paused_until = now() + interval '1 min' WHERE id = '` + labNumber + `'`,
-		"it is another number's":   `UPDATE campaign_numbers SET number_id = '1002' WHERE campaign_id = (SELECT max(id) FROM campaigns)`,
-		"the campaign is paused":   `UPDATE campaigns SET state = 'paused' ` + ours,
-		"it has not started":       `UPDATE campaigns SET start_at = now() + interval '1 min' ` + ours,
-		"it has expired":           `UPDATE campaigns SET expire_at = now() ` + ours,
-		"it waits as a whole":      `UPDATE campaigns SET paused_until = now() + interval '1 min' ` + ours,
+		"the number is stopped":  `UPDATE numbers SET enabled = false WHERE id = '` + labNumber + `'`,
+		"the number pauses":      `UPDATE numbers SET paused_until = now() + interval '1 min' WHERE id = '` + labNumber + `'`,
+		"it is another number's": `UPDATE campaign_numbers SET number_id = '1002' WHERE campaign_id = (SELECT max(id) FROM campaigns)`,
+		"the campaign is paused": `UPDATE campaigns SET state = 'paused' ` + ours,
+		"it has not started":     `UPDATE campaigns SET start_at = now() + interval '1 min' ` + ours,
+		"it has expired":         `UPDATE campaigns SET expire_at = now() ` + ours,
+		"it waits as a whole":    `UPDATE campaigns SET paused_until = now() + interval '1 min' ` + ours,
+		"it stands by as a fallback": `WITH f AS (UPDATE campaign_numbers SET role = 'fallback' WHERE number_id = '` + labNumber + `')
+			INSERT INTO campaign_numbers (number_id, campaign_id) SELECT '1002', max(id) FROM campaigns`,
 		"its window is closed":     `UPDATE campaign_zones SET closes_at = now() WHERE campaign_id = (SELECT max(id) FROM campaigns)`,
 		"its window is not open":   `UPDATE campaign_zones SET opens_at = now() + interval '1 min' WHERE campaign_id = (SELECT max(id) FROM campaigns)`,
 		"nobody is due":            `UPDATE recipients SET due_at = now() + interval '1 min'`,
@@ -38,6 +40,9 @@ func TestNumberWork(t *testing.T) {
 	} {
 		l.looks(gate, sql, true, false)
 	}
+	l.looks("it stands in for a primary without a breaker", `WITH f AS (UPDATE campaign_numbers SET role = 'fallback' WHERE number_id = '`+labNumber+`'),
+			away AS (DELETE FROM breakers WHERE scope = 'number:1002'), long AS (UPDATE numbers SET created_at = now() - interval '1 h' WHERE id = '1002')
+			INSERT INTO campaign_numbers (number_id, campaign_id) SELECT '1002', max(id) FROM campaigns`, true, true)
 	for what, sql := range map[string]string{
 		"never leased": `DELETE FROM number_leases`, "released": `UPDATE number_leases SET released = true`,
 		"expired": `UPDATE number_leases SET expires_at = now()`,

@@ -29,12 +29,13 @@ func TestWhoWaitsBehindABreaker(t *testing.T) {
 	l.exec(`UPDATE breakers SET state = 'half_open' WHERE scope = 'host'`)
 	waits("half-open", true, true)
 	for what, sql := range map[string][2]string{
-		"a paused campaign":  {`UPDATE campaigns SET state = 'paused'`, `UPDATE campaigns SET state = 'running'`},
-		"an ended campaign":  {`UPDATE campaigns SET expire_at = now()`, `UPDATE campaigns SET expire_at = NULL`},
-		"a later campaign":   {`UPDATE campaigns SET start_at = now() + interval '1 h'`, `UPDATE campaigns SET start_at = now()`},
-		"a closed window":    {`UPDATE campaign_zones SET closes_at = now()`, `UPDATE campaign_zones SET closes_at = 'infinity'`},
-		"rows that wait":     {`UPDATE recipients SET due_at = now() + interval '1 h'`, `UPDATE recipients SET due_at = now()`},
-		"a number not on it": {`UPDATE numbers SET enabled = false`, `UPDATE numbers SET enabled = true`},
+		"a paused campaign":   {`UPDATE campaigns SET state = 'paused'`, `UPDATE campaigns SET state = 'running'`},
+		"it waits as a whole": {`UPDATE campaigns SET paused_until = now() + interval '1 h'`, `UPDATE campaigns SET paused_until = NULL`},
+		"an ended campaign":   {`UPDATE campaigns SET expire_at = now()`, `UPDATE campaigns SET expire_at = NULL`},
+		"a later campaign":    {`UPDATE campaigns SET start_at = now() + interval '1 h'`, `UPDATE campaigns SET start_at = now()`},
+		"a closed window":     {`UPDATE campaign_zones SET closes_at = now()`, `UPDATE campaign_zones SET closes_at = 'infinity'`},
+		"rows that wait":      {`UPDATE recipients SET due_at = now() + interval '1 h'`, `UPDATE recipients SET due_at = now()`},
+		"a number not on it":  {`UPDATE numbers SET enabled = false`, `UPDATE numbers SET enabled = true`},
 	} {
 		l.exec(sql[0])
 		waits(what, false, false)

@@ -8,8 +8,9 @@ GROUP BY c.name, k.status;
 
 -- name: NumberWork :many
 -- Of every number: whether a node owns it, and whether somebody is due whom it
--- could send to, if only it had an owner and its breakers let it. One index probe
--- a campaign and zone, as in the claim.
+-- could send to, if only it had an owner and its breakers let it. A fallback number
+-- that stands by has nobody: it needs no owner yet. One index probe a campaign and
+-- zone, as in the claim.
 WITH work AS MATERIALIZED (
     SELECT DISTINCT z.campaign_id FROM campaigns c JOIN campaign_zones z ON z.campaign_id = c.id AND z.opens_at <= now() AND z.closes_at > now()
     WHERE c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
@@ -18,7 +19,8 @@ WITH work AS MATERIALIZED (
 )
 SELECT n.id, coalesce(l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now(), false)::boolean AS owned,
     (n.enabled AND coalesce(n.paused_until, '-infinity') <= now() AND EXISTS (
-        SELECT FROM work JOIN campaign_numbers cn ON cn.campaign_id = work.campaign_id WHERE cn.number_id = n.id))::boolean AS waiting
+        SELECT FROM work JOIN campaign_numbers cn ON cn.campaign_id = work.campaign_id WHERE cn.number_id = n.id
+        AND (cn.role = 'primary' OR fallback_floor(cn.campaign_id) IS NOT DISTINCT FROM 0)))::boolean AS waiting
 FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id ORDER BY n.id;
 
 -- name: StuckSending :one

@@ -37,7 +37,8 @@ WITH work AS MATERIALIZED (
 )
 SELECT n.id, coalesce(l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now(), false)::boolean AS owned,
     (n.enabled AND coalesce(n.paused_until, '-infinity') <= now() AND EXISTS (
-        SELECT FROM work JOIN campaign_numbers cn ON cn.campaign_id = work.campaign_id WHERE cn.number_id = n.id))::boolean AS waiting
+        SELECT FROM work JOIN campaign_numbers cn ON cn.campaign_id = work.campaign_id WHERE cn.number_id = n.id
+        AND (cn.role = 'primary' OR fallback_floor(cn.campaign_id) IS NOT DISTINCT FROM 0)))::boolean AS waiting
 FROM numbers n LEFT JOIN number_leases l ON l.number_id = n.id ORDER BY n.id
 `
 
@@ -48,8 +49,9 @@ type NumberWorkRow struct {
 }
 
 // Of every number: whether a node owns it, and whether somebody is due whom it
-// could send to, if only it had an owner and its breakers let it. One index probe
-// a campaign and zone, as in the claim.
+// could send to, if only it had an owner and its breakers let it. A fallback number
+// that stands by has nobody: it needs no owner yet. One index probe a campaign and
+// zone, as in the claim.
 func (q *Queries) NumberWork(ctx context.Context, db DBTX) ([]NumberWorkRow, error) {
 	rows, err := db.Query(ctx, numberWork)
 	if err != nil {
