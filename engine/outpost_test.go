@@ -25,6 +25,13 @@ func (o *outpost) breaks(how string) {
 	o.broken, o.from = how, time.Now()
 }
 
+// count reads one of the counters.
+func (o *outpost) count(n *int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return *n
+}
+
 func (o *outpost) way() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
