@@ -39,6 +39,7 @@
 //	             └─► canceled | expired |           └─► unknown ─ webhook ─► accepted and on
 //	                 suppressed                               └─ window over ─► dead | pending | held for an operator ─► dead
 //
+//	failed ─ a webhook's code that is worth another message: claim+1 ─► pending
 //	failed | dead ─ an operator's replay: claim+1, attempt 0 ─► pending
 //
 // A row in a lane's memory (rule 2; begin and give-back are one compare-and-swap):
@@ -111,9 +112,9 @@
 //
 // A number is silent when its lease has acknowledged this version of the order,
 // or can no longer send: never leased, released, or seen to have run out, without a
-// heartbeat since, for longer than the quarantine. A lane acknowledges (rule 18) when nothing of the campaign is
-// claimed and unsent in its hands, and every call of it is answered, or so old
-// that its bytes have arrived or never will.
+// heartbeat since, for longer than the quarantine. A lane acknowledges (rule 18)
+// when nothing of the campaign is claimed and unsent in its hands, and every call
+// of it is answered, or so old that its bytes have arrived or never will.
 //
 // # Promises
 //

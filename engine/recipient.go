@@ -68,15 +68,15 @@ type Campaign struct {
 type Recipient struct {
 	ID       int64
 	Campaign int64
-	Claim    int32 // the row's fence: only a claim and a replay bump it
+	Claim    int32 // the row's fence: bumped by a claim, and by whatever lets a settled row wait again
 	Attempt  int   // 1 for the first; the claim has already spent it
 	Due      time.Time
 	Code     int    // the platform's code of its last answer, 0 = none or accepted
 	Phone    string // E.164 with +
 	Values   []string
 	// Suppressed: the claim found an opt-out, a person who is not on WhatsApp, or
-	// one who has had enough. The row is settled already and
-	// must not be sent; it is returned so that the claimer knows it took rows.
+	// one who has had enough. The row is settled already and must not be sent; it
+	// is returned so that the claimer knows it took rows.
 	Suppressed bool
 	// Waiting: the claim found that this person must be left in peace for a
 	// while. The row is pending again until then, nothing is spent, and it is

@@ -137,24 +137,7 @@ func (p *progress) view() campaignView {
 // lines shows the look to people.
 func (p *progress) lines(now time.Time) []string {
 	c := p.campaign
-	head := fmt.Sprintf("campaign %s (id %d)  %s", c.Name, c.ID, c.State)
-	switch {
-	case c.State == store.Scheduled:
-		head += " for " + stamp(c.StartAt)
-	case c.State == store.Running && !c.StartedAt.IsZero():
-		head += " for " + now.Sub(c.StartedAt).Round(time.Second).String()
-	case c.State == store.Pausing || c.State == store.Canceling && c.ConfirmedAt.IsZero():
-		head += " for " + now.Sub(c.ControlAt).Round(100*time.Millisecond).String() + ": nothing more is claimed; what is on its way is waited for"
-	case c.State == store.Canceling:
-		head += ": nothing more is sent; the last outcomes are waited for"
-	case c.State == store.Paused && !c.ConfirmedAt.IsZero():
-		head += " since " + stamp(c.ConfirmedAt) + ", " + took(c) + " after it was asked for"
-	case c.State == store.Canceled:
-		head += " at " + stamp(c.FinishedAt)
-	case c.State == store.Finished:
-		head += " at " + stamp(c.FinishedAt) + " after " + c.FinishedAt.Sub(c.StartedAt).Round(time.Second).String()
-	}
-	lines := []string{head}
+	lines := []string{headline(c, now)}
 	if stands := campaignStands(c); stands != "" {
 		lines = append(lines, stands)
 	}
@@ -179,6 +162,28 @@ func (p *progress) lines(now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("duplicates %s messages went out beside the one that a recipient shows: campaign export says whose", group(p.doubled)))
 	}
 	return append(lines, p.errorLines()...)
+}
+
+// headline is what a campaign does, and since when.
+func headline(c store.Campaign, now time.Time) string {
+	head := fmt.Sprintf("campaign %s (id %d)  %s", c.Name, c.ID, c.State)
+	switch {
+	case c.State == store.Scheduled:
+		head += " for " + stamp(c.StartAt)
+	case c.State == store.Running && !c.StartedAt.IsZero():
+		head += " for " + now.Sub(c.StartedAt).Round(time.Second).String()
+	case c.State == store.Pausing || c.State == store.Canceling && c.ConfirmedAt.IsZero():
+		head += " for " + now.Sub(c.ControlAt).Round(100*time.Millisecond).String() + ": nothing more is claimed; what is on its way is waited for"
+	case c.State == store.Canceling:
+		head += ": nothing more is sent; the last outcomes are waited for"
+	case c.State == store.Paused && !c.ConfirmedAt.IsZero():
+		head += " since " + stamp(c.ConfirmedAt) + ", " + took(c) + " after it was asked for"
+	case c.State == store.Canceled:
+		head += " at " + stamp(c.FinishedAt)
+	case c.State == store.Finished:
+		head += " at " + stamp(c.FinishedAt) + " after " + c.FinishedAt.Sub(c.StartedAt).Round(time.Second).String()
+	}
+	return head
 }
 
 // templateSaid is Meta's last word on the template by webhook. One that came

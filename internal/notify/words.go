@@ -87,6 +87,34 @@ func wordsOf(n Notice) words {
 }
 
 func (f facts) words(n Notice) words {
+	switch n.Kind {
+	case CampaignStopped, CampaignResumed, CampaignFinished, CampaignExpired, CampaignCanceled, CampaignDead, FallbackBegan, FallbackEnded:
+		return f.campaign(n)
+	case NumberStopped:
+		return f.numberStopped(n)
+	case NumberEnabled:
+		return words{solved, f.numbers(n) + " may send again", "", ""}
+	case DatabaseUnconfirmed:
+		return words{
+			alarm, "Nothing is sent: the database is not the one that was vouched for", "After a fail-over or a restore commits may be missing in it.",
+			"weir database status says what to look at first; then weir database confirm.",
+		}
+	case DatabaseConfirmed:
+		return words{solved, "The database is confirmed: sending goes on", "", ""}
+	case TemplateFlagged, TemplateApproved, AccountWarned, AccountFreed, QualityWorse, QualityBetter, LimitLowered, LimitRaised:
+		return f.news(n)
+	case Dropped:
+		return words{warning, fmt.Sprintf("%d notices were dropped", f.Dropped), "This endpoint did not take them for too long.", ""}
+	case Test:
+		return words{warning, "This is a test", "Weir can reach you here.", ""}
+	case TestOver:
+		return words{solved, "The test is over", "", ""}
+	default:
+		return f.breaker(n)
+	}
+}
+
+func (f facts) campaign(n Notice) words {
 	name := "Campaign " + cmp.Or(f.Campaign.Name, n.Subject)
 	id := strings.TrimPrefix(n.Subject, "campaign:")
 	switch n.Kind {
@@ -116,29 +144,8 @@ func (f facts) words(n Notice) words {
 			news, name + " goes on with its fallback numbers: " + list(f.Numbers), "No primary number can send. " + reason(f.Reason),
 			"Whatever waits is theirs until a primary is able again: weir campaign status " + id,
 		}
-	case FallbackEnded:
+	default: // FallbackEnded
 		return words{news, name + " is sent by its primary numbers again", "", ""}
-	case NumberStopped:
-		return f.numberStopped(n)
-	case NumberEnabled:
-		return words{solved, f.numbers(n) + " may send again", "", ""}
-	case DatabaseUnconfirmed:
-		return words{
-			alarm, "Nothing is sent: the database is not the one that was vouched for", "After a fail-over or a restore commits may be missing in it.",
-			"weir database status says what to look at first; then weir database confirm.",
-		}
-	case DatabaseConfirmed:
-		return words{solved, "The database is confirmed: sending goes on", "", ""}
-	case TemplateFlagged, TemplateApproved, AccountWarned, AccountFreed, QualityWorse, QualityBetter, LimitLowered, LimitRaised:
-		return f.news(n)
-	case Dropped:
-		return words{warning, fmt.Sprintf("%d notices were dropped", f.Dropped), "This endpoint did not take them for too long.", ""}
-	case Test:
-		return words{warning, "This is a test", "Weir can reach you here.", ""}
-	case TestOver:
-		return words{solved, "The test is over", "", ""}
-	default:
-		return f.breaker(n)
 	}
 }
 
