@@ -25,10 +25,10 @@ func TestAStopHoldsFromThenOn(t *testing.T) {
 		Latency: sim.Spread{Base: 20 * time.Millisecond}, Sent: sim.Spread{Base: 20 * time.Millisecond},
 		Delivered: sim.Spread{Base: 20 * time.Millisecond}, Numbers: []sim.Number{{ID: scriptNumber, WABA: "waba", Throughput: 80}},
 	})
-	s.weir("number", "add", scriptNumber, "--waba", "waba", "--limit", "60", "--no-verify")
+	s.weir("number", "add", scriptNumber, "--waba", "waba", "--limit", "3", "--no-verify") // so slowly that it is not over before it is paused
 	s.campaign(n, "--category", "marketing", "--no-verify")
 	s.serve("--stop-words", "c42:no")
-	s.sends(20)
+	s.sends(5)
 	s.weir("campaign", "pause", "c")
 	people := s.pending("c", 5)
 	at := time.Now().Add(-10 * time.Second)
@@ -41,6 +41,7 @@ func TestAStopHoldsFromThenOn(t *testing.T) {
 		}
 		s.writes(sim.Inbound{From: people[0], To: scriptNumber, At: at.Add(-time.Second), Text: "start", ID: "wamid.late"}) // said before
 	}
+	s.weir("number", "set", scriptNumber, "--limit", "80")
 	s.weir("campaign", "resume", "c", "--no-verify")
 	view := s.until("finished", 2*time.Minute, func(v campaignView) bool { return v.State == "finished" })
 	if view.Counts["suppressed"] != 5 || view.Suppressed["said_stop"] != 5 {
