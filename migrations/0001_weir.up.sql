@@ -15,13 +15,18 @@ $$;
 
 -- One row: what this database is. The key signs callback ids, so that a status
 -- of another application on the same account is never taken for ours. cluster
--- is the one an operator has last vouched for; on another nothing is claimed.
+-- is the one an operator has last vouched for; on another nothing is claimed,
+-- nor while an operator has stopped everything.
 CREATE TABLE instance (
     one           boolean PRIMARY KEY DEFAULT true CHECK (one),
     callback_key  bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()),
     cluster       text NOT NULL DEFAULT cluster_identity(),
     confirmed_at  timestamptz NOT NULL DEFAULT now(),
-    created_at    timestamptz NOT NULL DEFAULT now()
+    stopped_at    timestamptz,                         -- since when everything is stopped; null: it is not
+    stopped_by    text,
+    stop_reason   text,
+    created_at    timestamptz NOT NULL DEFAULT now(),
+    CHECK (num_nulls(stopped_at, stopped_by, stop_reason) IN (0, 3))
 );
 INSERT INTO instance DEFAULT VALUES;
 
@@ -149,6 +154,7 @@ CREATE TABLE campaigns (
     control_version  bigint NOT NULL DEFAULT 0,             -- of the last pause, resume or cancel
     control_at       timestamptz,                           -- when it was asked for
     confirmed_at     timestamptz,                           -- when no lane could send any more
+    stopped          boolean NOT NULL DEFAULT false,        -- its pause is the stop of everything, and ends with it
     start_at         timestamptz,
     started_at       timestamptz,
     finished_at      timestamptz,
@@ -354,8 +360,9 @@ CREATE TABLE audit (
     at       timestamptz NOT NULL DEFAULT now(),
     who      text NOT NULL,
     what     text NOT NULL,                                 -- replay_forced, unknowns_closed, breaker_forced, database_confirmed,
+                                                            -- everything_stopped, everything_released,
                                                             -- suppression_added, suppression_removed, suppressions_imported
-    subject  text NOT NULL,                                 -- campaign:ID, number:ID, host, database, suppressions
+    subject  text NOT NULL,                                 -- campaign:ID, number:ID, host, database, everything, suppressions
     body     jsonb NOT NULL DEFAULT '{}'
 );
 

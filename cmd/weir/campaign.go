@@ -147,12 +147,20 @@ func (c campaignListCmd) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
+		stop, err := db.Stopped(ctx)
+		if err != nil {
+			return err
+		}
 		if c.JSON {
 			views := make([]campaignView, len(campaigns))
 			for i, campaign := range campaigns {
 				views[i] = viewOf(campaign, nil)
+				views[i].EverythingStopped = stop.Stands()
 			}
 			return printJSON(s.std.out, views)
+		}
+		if words := stopWords(stop); words != "" {
+			_, _ = fmt.Fprintln(s.std.err, words)
 		}
 		t := newTable(s.std.out, "ID", "NAME", "STATE", "RECIPIENTS", "TEMPLATE", "STARTED", "REASON")
 		for _, campaign := range campaigns {
@@ -217,6 +225,8 @@ type campaignView struct {
 	TemplateSaidAt string `json:"template_said_at,omitempty"`
 
 	DatabaseConfirmed *bool `json:"database_confirmed,omitempty"` // false: nothing moves until weir database confirm
+
+	EverythingStopped bool `json:"everything_stopped,omitempty"` // nothing moves until weir go
 
 	// Of the last pause, resume or cancel; confirmed: from when on nothing more went out.
 	ControlAt   string `json:"control_at,omitempty"`

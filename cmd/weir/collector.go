@@ -18,6 +18,7 @@ type recipientCollector struct {
 	recipients *prometheus.Desc
 	stuck      *prometheus.Desc
 	confirmed  *prometheus.Desc
+	stopped    *prometheus.Desc
 }
 
 const collectTimeout = 3 * time.Second // well under a scrape's own
@@ -28,6 +29,7 @@ func newRecipientCollector(s *store.Store, log *slog.Logger) *recipientCollector
 		recipients: prometheus.NewDesc("weir_recipients", "Recipients of running campaigns, by status.", []string{"campaign", "status"}, nil),
 		stuck:      prometheus.NewDesc("weir_stuck_sending", "Recipients claimed over a minute ago and not settled.", nil, nil),
 		confirmed:  prometheus.NewDesc("weir_database_confirmed", "1 while the database is the one that an operator vouches for; on another nothing is sent.", nil, nil),
+		stopped:    prometheus.NewDesc("weir_stopped", "1 while an operator has stopped everything: nothing is sent until weir go.", nil, nil),
 	}
 }
 
@@ -36,6 +38,7 @@ func (c *recipientCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.recipients
 	ch <- c.stuck
 	ch <- c.confirmed
+	ch <- c.stopped
 }
 
 // Collect implements prometheus.Collector. A database that does not answer
@@ -65,4 +68,10 @@ func (c *recipientCollector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	ch <- prometheus.MustNewConstMetric(c.confirmed, prometheus.GaugeValue, oneIf(confirmed))
+	stop, err := c.store.Stopped(ctx)
+	if err != nil {
+		c.log.WarnContext(ctx, "whether everything is stopped was not read for a scrape", "err", err)
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(c.stopped, prometheus.GaugeValue, oneIf(stop.Stands()))
 }

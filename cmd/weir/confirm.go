@@ -34,14 +34,14 @@ func took(c store.Campaign) string {
 // confirmEvery is how often a command that waits looks.
 const confirmEvery = 100 * time.Millisecond
 
-// waiter waits until a pause or a cancel is confirmed. It confirms what it can
+// waiter waits until a pause, a cancel or a stop of everything is confirmed. It confirms what it can
 // by itself: with no node up there is nobody else to do it.
 type waiter struct {
 	confirmation
 	db       *store.Store
-	campaign store.Campaign
+	campaign store.Campaign // the zero one: all of them
 	talk     io.Writer
-	what     string // pause or cancel
+	what     string // pause, cancel or stop
 
 	awaited []string
 }
@@ -63,7 +63,7 @@ func (w *waiter) wait(ctx context.Context) (c store.Campaign, over bool, err err
 		case w.NoWait:
 			return c, false, w.left(err)
 		}
-		w.draw(fmt.Sprintf("%s of %s: %.1f s%s", w.what, w.campaign.Name, time.Since(start).Seconds(), w.whom()))
+		w.draw(fmt.Sprintf("%s of %s: %.1f s%s", w.what, w.name(), time.Since(start).Seconds(), w.whom()))
 		select {
 		case <-tick.C:
 		case <-waiting.Done():
@@ -86,7 +86,7 @@ func (w *waiter) look(ctx context.Context) (store.Campaign, error) {
 	}
 	w.awaited = nil
 	for _, a := range awaited {
-		if a.Campaign == w.campaign.ID {
+		if w.all() || a.Campaign == w.campaign.ID {
 			w.awaited = append(w.awaited, fmt.Sprintf("number %s on node %s", a.Number, a.Holder))
 		}
 	}
@@ -95,7 +95,31 @@ func (w *waiter) look(ctx context.Context) (store.Campaign, error) {
 			w.awaited = []string{"somebody to vouch for the database (weir database status)"}
 		}
 	}
+	if w.all() {
+		return w.last(ctx)
+	}
 	return w.db.FindCampaign(ctx, strconv.FormatInt(w.campaign.ID, 10))
+}
+
+func (w *waiter) all() bool { return w.campaign.ID == 0 }
+
+// last is a campaign that is still waited for, the zero one if there is none.
+func (w *waiter) last(ctx context.Context) (store.Campaign, error) {
+	asked, err := w.db.Campaigns(ctx, store.Pausing, store.Canceling)
+	for _, c := range asked {
+		if c.ConfirmedAt.IsZero() {
+			return c, err
+		}
+	}
+	return store.Campaign{}, err
+}
+
+// name is what the order is about.
+func (w *waiter) name() string {
+	if w.all() {
+		return "everything"
+	}
+	return w.campaign.Name
 }
 
 // whom says who is waited for.
@@ -111,17 +135,17 @@ func (w *waiter) left(err error) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w.talk, "%s of %s is asked for%s; %s\n", w.what, w.campaign.Name, w.whom(), w.later())
+	_, err = fmt.Fprintf(w.talk, "%s of %s is asked for%s; %s\n", w.what, w.name(), w.whom(), w.later())
 	return err
 }
 
 // gaveUp says that an order stands, though its confirmation was not waited for.
 func (w *waiter) gaveUp(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted: the %s of %s stands and goes on by itself; %s", w.what, w.campaign.Name, w.later())
+		return fmt.Errorf("interrupted: the %s of %s stands and goes on by itself; %s", w.what, w.name(), w.later())
 	}
 	text := fmt.Sprintf("the %s of %s is not confirmed after %v%s. It stands and goes on by itself; %s",
-		w.what, w.campaign.Name, w.Timeout, w.whom(), w.later())
+		w.what, w.name(), w.Timeout, w.whom(), w.later())
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: %w", text, err)
 	}
@@ -129,5 +153,8 @@ func (w *waiter) gaveUp(ctx context.Context, err error) error {
 }
 
 func (w *waiter) later() string {
+	if w.all() {
+		return "weir stop --all again waits for it"
+	}
 	return "weir campaign status " + shellWord(w.campaign.Name) + " shows when it is confirmed"
 }

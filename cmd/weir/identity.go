@@ -144,28 +144,3 @@ func identityView(i store.Identity) map[string]any {
 	}
 	return view
 }
-
-// vouched says, loudly and every minute, that an operator has to look at the
-// database: until then this node owns numbers and sends nothing.
-func (n *node) vouched(ctx context.Context) error {
-	var told time.Time
-	for tick := time.NewTicker(5 * time.Second); ; {
-		confirmed, err := n.db.Confirmed(ctx)
-		switch {
-		case err != nil: // the parts that need the database say so
-		case confirmed && !told.IsZero():
-			told = time.Time{}
-			n.log.InfoContext(ctx, "the database is confirmed: sending goes on")
-		case !confirmed && time.Since(told) >= time.Minute:
-			told = time.Now()
-			n.log.ErrorContext(ctx, "NOTHING IS SENT: this database is not the one that an operator vouches for (a fail-over, or a restore); commits may be missing in it. "+
-				"Run `weir database status`, see to what it says, then `weir database confirm`")
-		}
-		select {
-		case <-ctx.Done():
-			tick.Stop()
-			return nil
-		case <-tick.C:
-		}
-	}
-}

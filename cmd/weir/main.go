@@ -55,6 +55,8 @@ type cli struct {
 	Database databaseCmd `cmd:"" help:"Which database answers, and whether you vouch for it."`
 	Number   numberCmd   `cmd:"" help:"The business phone numbers that send."`
 	Campaign campaignCmd `cmd:"" help:"Create, start, watch and prove campaigns."`
+	Stop     stopCmd     `cmd:"" help:"Stop everything, and wait until nothing more goes out."`
+	Go       goCmd       `cmd:"" help:"End the stop of everything: sending goes on."`
 	Dead     deadCmd     `cmd:"" help:"Who was not reached: list, send anew, give up."`
 	Suppress suppressCmd `cmd:"" help:"Whom nothing is sent to: add, remove, import and list opt-outs."`
 	Explain  explainCmd  `cmd:"" help:"Show everything on record about one person, over all campaigns."`

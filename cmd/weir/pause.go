@@ -31,7 +31,7 @@ func (c campaignPauseCmd) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		if campaign.State == store.Paused {
+		if campaign.State == store.Paused && !campaign.Stopped {
 			_, err = fmt.Fprintf(s.std.err, "campaign %s is paused already: %s\n", campaign.Name, campaign.Reason)
 			return err
 		}

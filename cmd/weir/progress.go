@@ -25,6 +25,7 @@ type progress struct {
 	at       time.Time
 
 	confirmed bool // the database: on another than the operator's nothing moves
+	stop      store.Stop
 }
 
 // errorsEvery is how often errors are counted, unless that takes long: at
@@ -67,6 +68,9 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 		return nil, err
 	}
 	if p.confirmed, err = l.store.Confirmed(ctx); err != nil {
+		return nil, err
+	}
+	if p.stop, err = l.store.Stopped(ctx); err != nil {
 		return nil, err
 	}
 	for len(l.past) > 1 && p.at.Sub(l.past[0].at) > paceWindow {
@@ -127,6 +131,7 @@ func (p *progress) eta() time.Duration {
 func (p *progress) view() campaignView {
 	v := viewOf(p.campaign, p.counts)
 	v.Duplicates, v.DatabaseConfirmed, v.Suppressed = &p.doubled, &p.confirmed, p.leftOut
+	v.EverythingStopped = p.stop.Stands()
 	if v.Fallback != nil {
 		stands := p.standsIn()
 		v.Fallback.StandsIn, v.Fallback.Why = &stands, p.primariesAway()
@@ -138,6 +143,9 @@ func (p *progress) view() campaignView {
 func (p *progress) lines(now time.Time) []string {
 	c := p.campaign
 	lines := []string{headline(c, now)}
+	if words := stopWords(p.stop); words != "" && !over(c.State) {
+		lines = append(lines, words)
+	}
 	if stands := campaignStands(c); stands != "" {
 		lines = append(lines, stands)
 	}

@@ -170,7 +170,7 @@ func (n *node) run(ctx context.Context, l net.Listener) error {
 		n.inbox.Run,
 		n.receiving,
 		n.watchPostgres,
-		n.vouched,
+		n.stands,
 		n.jobs.Run,
 	)
 }

@@ -51,6 +51,9 @@ func holds(r store.PersonRow, p store.Person) []string {
 	if !p.Confirmed {
 		why = append(why, notConfirmed)
 	}
+	if p.Stopped && !r.Stopped {
+		why = append(why, "everything is stopped (then weir go)")
+	}
 	if r.DueAt.After(p.Now) {
 		why = append(why, "not due before "+stamp(r.DueAt)+dueBecause(r))
 	}
@@ -118,7 +121,10 @@ func campaignHolds(r store.PersonRow, now time.Time) []string {
 		if r.StateReason != "" {
 			why += ": " + r.StateReason
 		}
-		if r.State == store.Pausing || r.State == store.Paused {
+		switch {
+		case r.Stopped:
+			why += " (then weir go)"
+		case r.State == store.Pausing || r.State == store.Paused:
 			why += " (then " + resumeCampaign(r.Campaign) + ")"
 		}
 		return []string{why}

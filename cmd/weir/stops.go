@@ -57,6 +57,8 @@ func campaignStands(c store.Campaign) string {
 		return "pauses     for another " + c.Paused.Round(time.Second).String() + ": " + c.Reason
 	case c.Reason == "":
 		return ""
+	case c.Stopped:
+		return "stopped:   " + c.Reason + " (then weir go)"
 	case c.State == store.Pausing || c.State == store.Paused:
 		return "stopped:   " + c.Reason + " (then " + resumeCampaign(c.Name) + ")"
 	default:

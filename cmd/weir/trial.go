@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -34,6 +36,9 @@ func (c campaignTestCmd) Run(ctx context.Context, s *session) error {
 		campaign, err := db.FindCampaign(ctx, c.Name)
 		if err != nil {
 			return err
+		}
+		if stop, err := db.Stopped(ctx); err != nil || stop.Stands() {
+			return cmp.Or(err, errors.New("not sent: everything is stopped "+sinceWords(stop)+"; weir go lets it go on"))
 		}
 		values, err := db.SampleValues(ctx, campaign.ID, c.Row)
 		if err != nil {

@@ -85,6 +85,9 @@ func moving(state store.CampaignState) bool {
 	}
 }
 
+// over reports whether a campaign in that state can never send again by itself.
+func over(state store.CampaignState) bool { return state == store.Finished || state == store.Canceled }
+
 // screen is where looks are drawn, each over the last.
 type screen struct {
 	w     io.Writer
@@ -98,6 +101,9 @@ func (s *screen) draw(p *progress, last bool) {
 		line := fmt.Sprintf("%s  %s  %s  %s", p.at.Format(time.TimeOnly), p.campaign.State, strings.TrimPrefix(p.bar(), "progress   "), p.statuses())
 		if p.held() {
 			line += "  stopped: " + notConfirmed
+		}
+		if words := stopWords(p.stop); words != "" {
+			line += "  " + words
 		}
 		if p.standsIn() {
 			line += "  the fallback stands in"

@@ -201,6 +201,8 @@ func TestWhoIsTold(t *testing.T) {
 		{BreakerClosed, `{}`, true, true, "resolve", ""},
 		{DatabaseUnconfirmed, `{}`, true, true, "trigger", "critical"},
 		{DatabaseConfirmed, `{}`, true, true, "resolve", ""},
+		{SendingStopped, `{"who": "ana", "reason": "wrong price"}`, true, true, "trigger", "critical"},
+		{SendingReleased, `{}`, true, true, "resolve", ""},
 		{Dropped, `{}`, true, true, "trigger", "warning"},
 		{Test, `{}`, true, true, "trigger", "warning"},
 		{TestOver, `{}`, true, true, "resolve", ""},

@@ -38,6 +38,9 @@ const (
 	DatabaseUnconfirmed = "database.unconfirmed"
 	DatabaseConfirmed   = "database.confirmed"
 
+	SendingStopped  = "sending.stopped" // everything, by an operator
+	SendingReleased = "sending.released"
+
 	Dropped  = "notices.dropped" // notices that this endpoint did not take in time
 	Test     = "notify.test"
 	TestOver = "notify.test_over"
@@ -74,6 +77,7 @@ type facts struct {
 		Prev, Reason                 string
 		Samples, Failures, Reporters int64
 	}
+	Who     string
 	Seconds float64
 	Dropped int64
 }
@@ -101,6 +105,13 @@ func (f facts) words(n Notice) words {
 		}
 	case DatabaseConfirmed:
 		return words{solved, "The database is confirmed: sending goes on", "", ""}
+	case SendingStopped:
+		return words{
+			alarm, "Everything is stopped by " + cmp.Or(f.Who, "an operator"), reason(f.Reason),
+			"No campaign sends, starts or resumes until weir go.",
+		}
+	case SendingReleased:
+		return words{solved, "Sending goes on by the word of " + cmp.Or(f.Who, "an operator"), "", ""}
 	case TemplateFlagged, TemplateApproved, AccountWarned, AccountFreed, QualityWorse, QualityBetter, LimitLowered, LimitRaised:
 		return f.news(n)
 	case Dropped:

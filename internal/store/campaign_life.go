@@ -50,6 +50,13 @@ func (s *Store) launch(ctx context.Context, p *db.StartCampaignParams) (Started,
 		return Started{Was: Running, State: Running, StartAt: c.StartAt}, nil
 	case !slices.Contains(p.States, string(c.State)):
 		return Started{}, c.refuseState()
+	}
+	stop, err := s.Stopped(ctx)
+	switch {
+	case err != nil:
+		return Started{}, err
+	case stop.Stands():
+		return Started{}, stop.refused()
 	case c.Import.Accepted == 0:
 		return Started{}, refuse(ErrRefused, "campaign %q cannot start: it has no recipients, every row of its file was rejected; "+
 			"mend the file (the rejects say how), drop the campaign and create it anew", c.Name)

@@ -15,6 +15,7 @@ import (
 type Person struct {
 	Now          time.Time   // the database's, when it was read
 	Confirmed    bool        // the database: on another than the operator's nothing is claimed
+	Stopped      bool        // everything is
 	Rows         []PersonRow // newest campaign first, at most 200
 	Suppressions []Suppression
 	Unmatched    []Unmatched
@@ -32,6 +33,7 @@ type PersonRow struct {
 	Category               engine.Category
 	State                  CampaignState
 	StateReason            string
+	Stopped                bool      // with everything else
 	PausedUntil            time.Time // running: not claimed from before; zero: not paused
 	OnUnknown              engine.OnUnknown
 	MaxAttempts            int
@@ -130,7 +132,7 @@ func (s *Store) Explain(ctx context.Context, phone string) (Person, error) {
 	if err != nil {
 		return Person{}, fmt.Errorf("read the database's time: %w", err)
 	}
-	p := Person{Now: moment.Now.Time, Confirmed: moment.Vouched}
+	p := Person{Now: moment.Now.Time, Confirmed: moment.Vouched, Stopped: moment.Stopped}
 	for _, r := range rows {
 		row, err := personRow(r)
 		if err != nil {
@@ -154,7 +156,7 @@ func personRow(r db.PersonRowsRow) (PersonRow, error) {
 	status, err := engine.ParseStatus(r.Status)
 	return PersonRow{
 		Recipient: r.ID, Phone: r.Phone, Line: r.Line, File: r.File,
-		Campaign: r.Name, CampaignID: r.CampaignID, Category: engine.Category(r.Category), State: CampaignState(r.State), StateReason: r.StateReason, PausedUntil: r.PausedUntil.Time,
+		Campaign: r.Name, CampaignID: r.CampaignID, Category: engine.Category(r.Category), State: CampaignState(r.State), StateReason: r.StateReason, Stopped: r.Stopped, PausedUntil: r.PausedUntil.Time,
 		OnUnknown: engine.OnUnknown(r.OnUnknown), MaxAttempts: int(r.MaxAttempts), AbsentDays: int(r.AbsentDays),
 		CreatedAt: r.CreatedAt.Time, StartAt: r.StartAt.Time, StartedAt: r.StartedAt.Time, ExpireAt: r.ExpireAt.Time,
 		ZoneOpens: r.OpensAt.Time, ZoneCloses: r.ClosesAt.Time, TZ: r.Tz,

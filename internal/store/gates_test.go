@@ -17,6 +17,7 @@ type gate struct {
 
 const (
 	probeToken = "00000000-0000-0000-0000-00000000000a"
+	stopped    = `UPDATE instance SET stopped_at = now(), stopped_by = 'ana', stop_reason = ''`
 	otherToken = "00000000-0000-0000-0000-00000000000b"
 )
 
@@ -36,6 +37,7 @@ func ownerGates() []gate {
 		{name: "lease expired", sql: `UPDATE number_leases SET expires_at = now()`},
 		{name: "another database than the one vouched for", sql: anotherCluster},
 		{name: "nobody has ever vouched for one", sql: `DELETE FROM instance`},
+		{name: "everything is stopped", sql: stopped},
 		{name: "number disabled", sql: `UPDATE numbers SET enabled = false`},
 		{name: "number paused", sql: `UPDATE numbers SET paused_until = now() + interval '1 s'`},
 		{name: "host breaker open", sql: `UPDATE breakers SET state = 'open' WHERE scope = 'host'`},

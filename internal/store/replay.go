@@ -198,6 +198,9 @@ func (s *Store) replayPage(ctx context.Context, c Campaign, p *db.ReplayRecipien
 	}
 	err = again(func() error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			if err := s.holdStops(ctx, tx); err != nil {
+				return err
+			}
 			locked, err := s.q.LockCampaign(ctx, tx, p.Campaign)
 			if err == nil {
 				err = whyNoReplay(c, locked)

@@ -3,10 +3,14 @@
 -- confirmation waits for.
 
 -- name: PauseCampaign :execrows
--- A scheduled campaign has nothing that could go out: it is paused at once.
-UPDATE campaigns SET state = CASE WHEN state = 'running' THEN 'pausing' ELSE 'paused' END, state_reason = 'paused by the operator',
-    control_version = control_version + 1, control_at = now(), confirmed_at = CASE WHEN state = 'running' THEN NULL ELSE now() END
-WHERE id = @campaign::bigint AND state IN ('running', 'scheduled');
+-- A scheduled campaign has nothing that could go out: it is paused at once. One
+-- that stands still with everything else does so already, and from now on for
+-- longer than the rest.
+UPDATE campaigns SET state = CASE state WHEN 'running' THEN 'pausing' WHEN 'scheduled' THEN 'paused' ELSE state END, state_reason = 'paused by the operator',
+    control_version = control_version + CASE WHEN stopped THEN 0 ELSE 1 END,
+    control_at = CASE WHEN stopped THEN control_at ELSE now() END,
+    confirmed_at = CASE WHEN stopped THEN confirmed_at WHEN state = 'running' THEN NULL ELSE now() END, stopped = false
+WHERE id = @campaign::bigint AND (state IN ('running', 'scheduled') OR stopped AND state IN ('pausing', 'paused'));
 
 -- name: CancelCampaign :execrows
 -- What neither runs nor is being paused is silent already, a paused one by its

@@ -4,7 +4,7 @@
 -- name: PersonRows :many
 -- A phone's rows in its newest 200 campaigns, in any of the ways in which it
 -- may be written; what holds a row back is told by others.
-SELECT p.id, p.phone, p.line, c.id AS campaign_id, c.name, c.category, c.state, coalesce(c.state_reason, '')::text AS state_reason, c.paused_until,
+SELECT p.id, p.phone, p.line, c.id AS campaign_id, c.name, c.category, c.state, coalesce(c.state_reason, '')::text AS state_reason, c.paused_until, c.stopped,
     c.on_unknown, c.max_attempts, c.absent_days, c.created_at, c.start_at, c.started_at, c.expire_at, coalesce(i.file, '')::text AS file,
     r.status::text AS status, r.claim, r.attempt, r.replays, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
     coalesce(r.error_code, 0)::int AS error_code, coalesce(r.last_replay_id::text, '')::text AS last_replay_id,
@@ -21,7 +21,7 @@ LEFT JOIN (SELECT k.at, unnest(k.ids) AS id, unnest(k.fences) AS fence FROM clai
 ORDER BY c.id DESC;
 
 -- name: PersonMoment :one
-SELECT now()::timestamptz AS now, (i.cluster = cluster_identity())::boolean AS vouched FROM instance i;
+SELECT now()::timestamptz AS now, (i.cluster = cluster_identity())::boolean AS vouched, (i.stopped_at IS NOT NULL)::boolean AS stopped FROM instance i;
 
 -- name: PersonAttempts :many
 SELECT a.recipient_id, a.claim, coalesce(a.number_id, '')::text AS number_id, a.at, coalesce(a.code, 0)::int AS code, coalesce(a.title, '')::text AS title,

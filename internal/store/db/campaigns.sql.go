@@ -82,7 +82,7 @@ const campaigns = `-- name: Campaigns :many
 SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.state,
     (CASE WHEN c.state = 'running' AND coalesce(c.paused_until, '-infinity') <= now() THEN '' ELSE coalesce(c.state_reason, '') END)::text AS state_reason,
     (CASE WHEN c.state = 'running' THEN greatest(extract(epoch FROM c.paused_until - now()), 0) ELSE 0 END)::double precision AS paused_seconds,
-    c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
+    c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.stopped, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     c.absent_days, coalesce(c.cap_messages, 0)::int AS cap_messages, coalesce(c.cap_days, 0)::int AS cap_days,
     extract(epoch FROM c.fallback_wait)::double precision AS fallback_wait_seconds, coalesce(c.fallback_after, 0)::int AS fallback_after,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
@@ -122,6 +122,7 @@ type CampaignsRow struct {
 	ExpireAt            pgtype.Timestamptz
 	ControlAt           pgtype.Timestamptz
 	ConfirmedAt         pgtype.Timestamptz
+	Stopped             bool
 	Priority            int32
 	OnUnknown           string
 	MaxAttempts         int32
@@ -173,6 +174,7 @@ func (q *Queries) Campaigns(ctx context.Context, db DBTX, arg *CampaignsParams) 
 			&i.ExpireAt,
 			&i.ControlAt,
 			&i.ConfirmedAt,
+			&i.Stopped,
 			&i.Priority,
 			&i.OnUnknown,
 			&i.MaxAttempts,
@@ -435,9 +437,11 @@ func (q *Queries) LockCampaign(ctx context.Context, db DBTX, id int64) ([]LockCa
 }
 
 const markScheduledStart = `-- name: MarkScheduledStart :one
-WITH moved AS (
+WITH free AS MATERIALIZED (
+    SELECT i.one FROM instance i WHERE i.stopped_at IS NULL FOR SHARE
+), moved AS (
     UPDATE campaigns c SET state = 'running', started_at = coalesce(c.started_at, now()), control_version = c.control_version + 1
-    WHERE c.id = $1::bigint AND c.state = 'scheduled' AND c.start_at <= now()
+    FROM free WHERE c.id = $1::bigint AND c.state = 'scheduled' AND c.start_at <= now()
     RETURNING c.id
 )
 SELECT EXISTS (SELECT FROM moved)::boolean AS started,
@@ -451,7 +455,7 @@ type MarkScheduledStartRow struct {
 }
 
 // The scheduled hour has come. Nothing else is started by it: a paused or
-// finished campaign stays as it is.
+// finished campaign stays as it is, and a stop of everything comes first.
 func (q *Queries) MarkScheduledStart(ctx context.Context, db DBTX, id int64) (MarkScheduledStartRow, error) {
 	row := db.QueryRow(ctx, markScheduledStart, id)
 	var i MarkScheduledStartRow
@@ -484,15 +488,17 @@ func (q *Queries) RecountCampaign(ctx context.Context, db DBTX, campaign int64) 
 }
 
 const startCampaign = `-- name: StartCampaign :many
-WITH asked AS MATERIALIZED (
+WITH free AS MATERIALIZED (
+    SELECT i.one FROM instance i WHERE i.stopped_at IS NULL FOR SHARE
+), asked AS MATERIALIZED (
     SELECT c.id, c.state, (NOT $1::boolean AND coalesce(c.start_at, now()) > now()) AS later
-    FROM campaigns c WHERE c.id = $2::bigint FOR NO KEY UPDATE
+    FROM free CROSS JOIN campaigns c WHERE c.id = $2::bigint FOR NO KEY UPDATE OF c
 ), moved AS (
     UPDATE campaigns c SET
         state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
         start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
         started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
-        state_reason = NULL, paused_until = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
+        state_reason = NULL, paused_until = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL, stopped = false
     FROM asked
     WHERE c.id = asked.id AND c.state = ANY ($3::text[])
       AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
@@ -521,8 +527,9 @@ type StartCampaignRow struct {
 
 // Runs a campaign that is in one of the given states, or schedules it when its
 // time is still to come. Whatever it refuses (another state, an unfinished or
-// empty import, a time that has run out) gives no row. The new version makes
-// every acknowledgement of a pause that is on its way void.
+// empty import, a time that has run out, a stop of everything) gives no row. The
+// new version makes every acknowledgement of a pause that is on its way void.
+// free: a stop that is under way is waited for, or waits and sees this campaign.
 func (q *Queries) StartCampaign(ctx context.Context, db DBTX, arg *StartCampaignParams) ([]StartCampaignRow, error) {
 	rows, err := db.Query(ctx, startCampaign, arg.AtOnce, arg.ID, arg.States)
 	if err != nil {

@@ -20,7 +20,7 @@ WITH lease AS MATERIALIZED (
 ), gate AS MATERIALIZED (
     SELECT n.waba_id FROM lease JOIN numbers n ON n.id = lease.number_id
     WHERE n.enabled AND coalesce(n.paused_until, '-infinity') <= now()
-      AND (SELECT i.cluster = cluster_identity() FROM instance i)
+      AND (SELECT i.cluster = cluster_identity() AND i.stopped_at IS NULL FROM instance i)
       AND (SELECT count(*) FROM breakers b WHERE b.scope IN ('host', 'number:' || $1::text)) = 2
       AND (SELECT b.state = 'closed' OR (b.state = 'half_open' AND b.probe_token::text = $3::text AND b.probe_until > now())
            FROM breakers b WHERE b.scope IN ('host', 'number:' || $1::text)

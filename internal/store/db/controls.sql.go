@@ -183,15 +183,19 @@ func (q *Queries) ControlTimes(ctx context.Context, db DBTX, bounds []float64) (
 
 const pauseCampaign = `-- name: PauseCampaign :execrows
 
-UPDATE campaigns SET state = CASE WHEN state = 'running' THEN 'pausing' ELSE 'paused' END, state_reason = 'paused by the operator',
-    control_version = control_version + 1, control_at = now(), confirmed_at = CASE WHEN state = 'running' THEN NULL ELSE now() END
-WHERE id = $1::bigint AND state IN ('running', 'scheduled')
+UPDATE campaigns SET state = CASE state WHEN 'running' THEN 'pausing' WHEN 'scheduled' THEN 'paused' ELSE state END, state_reason = 'paused by the operator',
+    control_version = control_version + CASE WHEN stopped THEN 0 ELSE 1 END,
+    control_at = CASE WHEN stopped THEN control_at ELSE now() END,
+    confirmed_at = CASE WHEN stopped THEN confirmed_at WHEN state = 'running' THEN NULL ELSE now() END, stopped = false
+WHERE id = $1::bigint AND (state IN ('running', 'scheduled') OR stopped AND state IN ('pausing', 'paused'))
 `
 
 // Pause and cancel, confirmed. The claim reads the campaign's state, so nothing
 // is claimed from the order's commit on; what lanes hold already is what the
 // confirmation waits for.
-// A scheduled campaign has nothing that could go out: it is paused at once.
+// A scheduled campaign has nothing that could go out: it is paused at once. One
+// that stands still with everything else does so already, and from now on for
+// longer than the rest.
 func (q *Queries) PauseCampaign(ctx context.Context, db DBTX, campaign int64) (int64, error) {
 	result, err := db.Exec(ctx, pauseCampaign, campaign)
 	if err != nil {

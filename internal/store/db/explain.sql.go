@@ -58,18 +58,19 @@ func (q *Queries) PersonAttempts(ctx context.Context, db DBTX, ids []int64) ([]P
 }
 
 const personMoment = `-- name: PersonMoment :one
-SELECT now()::timestamptz AS now, (i.cluster = cluster_identity())::boolean AS vouched FROM instance i
+SELECT now()::timestamptz AS now, (i.cluster = cluster_identity())::boolean AS vouched, (i.stopped_at IS NOT NULL)::boolean AS stopped FROM instance i
 `
 
 type PersonMomentRow struct {
 	Now     pgtype.Timestamptz
 	Vouched bool
+	Stopped bool
 }
 
 func (q *Queries) PersonMoment(ctx context.Context, db DBTX) (PersonMomentRow, error) {
 	row := db.QueryRow(ctx, personMoment)
 	var i PersonMomentRow
-	err := row.Scan(&i.Now, &i.Vouched)
+	err := row.Scan(&i.Now, &i.Vouched, &i.Stopped)
 	return i, err
 }
 
@@ -113,7 +114,7 @@ func (q *Queries) PersonReplays(ctx context.Context, db DBTX, ids []string) ([]P
 
 const personRows = `-- name: PersonRows :many
 
-SELECT p.id, p.phone, p.line, c.id AS campaign_id, c.name, c.category, c.state, coalesce(c.state_reason, '')::text AS state_reason, c.paused_until,
+SELECT p.id, p.phone, p.line, c.id AS campaign_id, c.name, c.category, c.state, coalesce(c.state_reason, '')::text AS state_reason, c.paused_until, c.stopped,
     c.on_unknown, c.max_attempts, c.absent_days, c.created_at, c.start_at, c.started_at, c.expire_at, coalesce(i.file, '')::text AS file,
     r.status::text AS status, r.claim, r.attempt, r.replays, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
     coalesce(r.error_code, 0)::int AS error_code, coalesce(r.last_replay_id::text, '')::text AS last_replay_id,
@@ -140,6 +141,7 @@ type PersonRowsRow struct {
 	State        string
 	StateReason  string
 	PausedUntil  pgtype.Timestamptz
+	Stopped      bool
 	OnUnknown    string
 	MaxAttempts  int32
 	AbsentDays   int32
@@ -192,6 +194,7 @@ func (q *Queries) PersonRows(ctx context.Context, db DBTX, phones []string) ([]P
 			&i.State,
 			&i.StateReason,
 			&i.PausedUntil,
+			&i.Stopped,
 			&i.OnUnknown,
 			&i.MaxAttempts,
 			&i.AbsentDays,

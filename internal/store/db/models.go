@@ -158,6 +158,7 @@ type Campaign struct {
 	ControlVersion int64
 	ControlAt      pgtype.Timestamptz
 	ConfirmedAt    pgtype.Timestamptz
+	Stopped        bool
 	StartAt        pgtype.Timestamptz
 	StartedAt      pgtype.Timestamptz
 	FinishedAt     pgtype.Timestamptz
@@ -262,6 +263,9 @@ type Instance struct {
 	CallbackKey []byte
 	Cluster     string
 	ConfirmedAt pgtype.Timestamptz
+	StoppedAt   pgtype.Timestamptz
+	StoppedBy   pgtype.Text
+	StopReason  pgtype.Text
 	CreatedAt   pgtype.Timestamptz
 }
 
