@@ -179,6 +179,10 @@
 // we tell a node's own trouble from the platform's by a question of its own and by
 // how others fare, because a call that vanishes cannot tell where.
 //
+// We probe with whoever waits longest, although claims take whoever became due
+// last, because those have just failed: one whose message never gets through would
+// be asked again and again whether the outage is over.
+//
 // We let the claim ask whether a fallback number may send, each time, and keep
 // no state that says so, because a state would have to be moved by somebody who
 // can be late or dead: it ends with the first claim that sees a primary able.

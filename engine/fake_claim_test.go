@@ -41,8 +41,7 @@ func (m *memory) takeDue(ask Ask) []Recipient {
 			return due
 		})
 		for n := 0; n < s.Share && len(got) < ask.Free && len(c.due) > 0; n++ {
-			id := c.due[len(c.due)-1]
-			c.due = c.due[:len(c.due)-1]
+			id := c.next(ask.Probe != "")
 			r := m.row(id)
 			if time.Now().Before(r.peace) {
 				r.due = r.peace
@@ -65,6 +64,16 @@ func (m *memory) takeDue(ask Ask) []Recipient {
 		m.claims[memClaim{ask.Lease, ask.Seq}] = batch
 	}
 	return got
+}
+
+// next takes who became due last, or for a probe who waits longest.
+func (c *memCampaign) next(probe bool) (id int64) {
+	if probe {
+		id, c.due = c.due[0], c.due[1:]
+		return id
+	}
+	id, c.due = c.due[len(c.due)-1], c.due[:len(c.due)-1]
+	return id
 }
 
 func (m *memory) GiveBack(ctx context.Context, id LeaseID, seqs []int64) (int, error) {

@@ -47,7 +47,7 @@ func TestAProbeDoesNotOutliveItsPermit(t *testing.T) {
 		time.Sleep(time.Until(down.Add(time.Second)))
 		r.store.change(func() {
 			c := r.store.campaigns[1]
-			for _, id := range slices.Concat(c.due[len(c.due)-2:], c.delayed) {
+			for _, id := range slices.Concat(c.due[:2], c.delayed) {
 				r.store.row(id).suppressed = true
 			}
 			r.store.slow = map[string]time.Duration{"claim": claimCall - 100*time.Millisecond}

@@ -128,6 +128,33 @@ func TestProbesCostTheirRowsNothing(t *testing.T) {
 	})
 }
 
+// A probe is not of those that have just failed: one whose message never gets
+// through, outage or not, would keep the breaker open for ever.
+func TestOneBadMessageKeepsNoBreakerOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, down := outageLane(t, 2000, outage)
+		var bad int64 // the first probe's
+		r.api.change(func() {
+			usual := r.api.answer
+			r.api.answer = func(call int, m Message) Answer {
+				if bad == 0 && time.Since(down) > time.Second {
+					bad = m.Recipient
+				}
+				if m.Recipient == bad {
+					return outage
+				}
+				return usual(call, m)
+			}
+		})
+		time.Sleep(60 * time.Second)
+		r.finish()
+		if n := r.store.counts(1); len(r.closings()) != 1 || n[Accepted] != 1999 || n[Dead] != 1 {
+			t.Errorf("%v; the host: %s", n, r.store.story(HostScope))
+		}
+	})
+}
+
 // A failure that stands alone is its message's: it spends an attempt.
 func TestAFailureThatStandsAloneSpendsAnAttempt(t *testing.T) {
 	t.Parallel()
@@ -160,7 +187,7 @@ func TestAProbeLooksPastOptOuts(t *testing.T) {
 		var out int
 		r.store.change(func() {
 			c := r.store.campaigns[1]
-			for _, id := range c.due[len(c.due)-20:] {
+			for _, id := range c.due[:20] {
 				r.store.row(id).suppressed = true
 				out++
 			}

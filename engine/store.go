@@ -127,7 +127,7 @@ type Ask struct {
 	Seq    int64 // grows by one per claim call of a lease, whatever came of it
 	Slices []Slice
 	Free   int
-	Probe  string // breaker probe token; "" = none
+	Probe  string // breaker probe token, for one row, of those that wait longest; "" = none
 	// Capped: some slice's campaign caps messages to a person. Without it those
 	// give nothing; with it the claim waits its turn among the fleet's.
 	Capped bool

@@ -77,6 +77,32 @@ func TestPermitGates(t *testing.T) {
 	}
 }
 
+// Who is claimed as a probe waits longest; a fallback number's has been tried as
+// often as it must have been, and so is of those that became due last.
+func TestWhoIsProbedWith(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	f := l.standby()
+	c, first := l.campaign(4)
+	l.relayed(c)
+	l.exec(`UPDATE campaigns SET fallback_after = 1`)
+	l.exec(`UPDATE recipients SET due_at = now() - interval '1 h' WHERE id IN ($1, $2)`, first+1, first+2)
+	l.exec(`UPDATE recipients SET attempt = 1 WHERE id = $1`, first+3)
+	l.exec(`UPDATE breakers SET state = 'open', open_until = now() WHERE scope <> 'host'`)
+	for _, tc := range []struct {
+		lab  *lab
+		want int64
+	}{{l, first + 1}, {f, first + 3}} {
+		ask := tc.lab.ask(5, c)
+		ask.Probe = tc.lab.permit("number:" + ask.Lease.Number)
+		rows, err := l.Claim(t.Context(), ask)
+		l.must(err)
+		if len(rows) != 1 || rows[0].ID != tc.want {
+			t.Errorf("number %s probes with %v, want %d, the first being %d", ask.Lease.Number, rows, tc.want, first)
+		}
+	}
+}
+
 // 40 takers at once: one token, one move.
 func TestOnePermitForTheFleet(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,9 @@ func (l *lab) statements(campaign, first int64) map[string]*spy {
 	}
 	ctx := l.t.Context()
 	_, _ = l.q.ClaimRecipients(ctx, to("claim"), claimParams(l.ask(500, campaign)))
+	probe := l.ask(1, campaign)
+	probe.Probe = otherToken
+	_, _ = l.q.ClaimRecipients(ctx, to("probe"), claimParams(probe))
 	_, _ = l.q.RecordResults(ctx, to("record"), resultParams(acceptAll(rows)))
 	_, _ = l.q.ApplyStatuses(ctx, to("apply"), statusParams(words))
 	_, _ = l.q.ApplyEvidence(ctx, to("evidence"), evidenceParams(words))
@@ -72,9 +75,13 @@ func TestPlans(t *testing.T) {
 		}
 		plan := l.explain(l.statements(c, first)["claim"], "COSTS off")
 		due := regexp.MustCompile(`(?s)CTE due\n.*?Nested Loop\n\s+->  CTE Scan on slice\n\s+Filter: \(floor IS NOT NULL\)\n(?:\s+->  Subquery Scan on d\n)?\s+->  Limit\n` +
+			`\s+InitPlan \d+ [^\n]*\n\s+->  Limit\n\s+->  Sort\n\s+Sort Key: [^\n]*\n\s+->  Result\n\s+One-Time Filter: false\n` +
 			`\s+InitPlan \d+ [^\n]*\n\s+->  Limit\n\s+->  Result\n\s+One-Time Filter: [^\n]*\n\s+->  Index Only Scan using recipients_due on recipients h\n\s+Index Cond: [^\n]*\n\s+->  LockRows\n\s+->  Index Scan using recipients_due on recipients`)
 		if !due.MatchString(plan) {
 			t.Errorf("analyzed %v: priorities and turns rest on a nested loop over slice, and the order on recipients_due; the claim's plan is\n%s", analyzed, plan)
+		}
+		if plan := l.explain(l.statements(c, first)["probe"], "COSTS off"); !strings.Contains(plan, "Index Only Scan Backward using recipients_due on recipients o") {
+			t.Errorf("analyzed %v: who waits longest is found by the index, backwards; a probe's plan is\n%s", analyzed, plan)
 		}
 	}
 }

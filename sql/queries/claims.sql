@@ -10,9 +10,12 @@
 --           fallback number asks whose campaign has a primary that is able
 --   due     the literal LIMIT 500 keeps the planner from reading the whole
 --           table; LIMIT NULL would be no limit, hence the coalesces. A probe
---           is one row. Below a floor of more than 0 lie all the rows that
---           nobody tried: head keeps such a claim from reading more than the
---           thousand that became due last
+--           is one row, of those that wait longest: whoever became due last has
+--           most likely failed in this very outage, and one person whose message
+--           always fails would be asked again and again whether it is over.
+--           Below a floor of more than 0 lie all the rows that nobody tried: head
+--           keeps such a claim from reading more than the thousand that became
+--           due last
 --   twin    a person's second row and further ones in this batch
 --   taken   rechecks pending on the locked row; spends the attempt. Who has opted
 --           out, is not on WhatsApp or has had enough is settled, with the reason;
@@ -55,6 +58,9 @@ WITH lease AS MATERIALIZED (
         SELECT d.id, d.due_at, d.replays, slice.category, slice.absent_days, slice.cap_messages, slice.cap_days, slice.waba_id FROM slice CROSS JOIN LATERAL (
             SELECT r.id, r.due_at, r.replays FROM recipients r
             WHERE r.campaign_id = slice.campaign_id AND r.zone = slice.zone AND r.due_at <= now()
+              AND r.due_at <= coalesce((SELECT o.due_at FROM recipients o
+                WHERE @probe::text <> '' AND slice.floor = 0 AND o.campaign_id = slice.campaign_id AND o.zone = slice.zone AND o.due_at IS NOT NULL
+                ORDER BY o.due_at, o.id DESC LIMIT 1), 'infinity')
               AND r.attempt >= slice.floor AND r.due_at > coalesce((SELECT h.due_at FROM recipients h
                 WHERE slice.floor > 0 AND h.campaign_id = slice.campaign_id AND h.zone = slice.zone AND h.due_at <= now()
                 ORDER BY h.due_at DESC, h.id OFFSET 1000 LIMIT 1), '-infinity')
