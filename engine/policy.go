@@ -74,10 +74,15 @@ func (p Policy) Settle(r Recipient, retry Retry, a Answer, u float64) Result {
 	case Pause, StopCampaign, StopNumber, Release:
 		res.giveBack(r)
 	case Reschedule:
-		if a.Throttled {
+		switch why := spent(r, retry, a); {
+		case a.Throttled:
 			p.again(&res, a, u)
-		} else {
-			p.reschedule(&res, r, retry, a, u)
+		case why != "":
+			res.Status, res.Title = Dead, why
+		default:
+			// The platform's wait comes first and the jitter after it, or all rows
+			// that were told the same wait would come due in the same instant.
+			res.Status, res.Delay = Pending, max(a.After, 0)+p.wait(r, retry.Jitter, u)
 		}
 	case Fail:
 		res.Status = Failed
@@ -98,17 +103,15 @@ func (p Policy) again(res *Result, a Answer, u float64) {
 	res.Delay = cmp.Or(max(a.After, 0), p.Base) + time.Duration(jitter(u)*float64(p.Base))
 }
 
-// reschedule delays a row, or gives it up when its attempts are spent.
-func (p Policy) reschedule(res *Result, r Recipient, retry Retry, a Answer, u float64) {
+// spent is why a row is given up instead of tried again; "" while it is not.
+func spent(r Recipient, retry Retry, a Answer) (reason string) {
 	switch {
 	case a.Once && r.Code == a.Code:
-		res.Status, res.Title = Dead, ReasonRefused
+		return ReasonRefused
 	case r.Attempt >= max(retry.MaxAttempts, 1):
-		res.Status, res.Title = Dead, ReasonAttempts
+		return ReasonAttempts
 	default:
-		// The platform's wait comes first and the jitter after it, or all rows
-		// that were told the same wait would come due in the same instant.
-		res.Status, res.Delay = Pending, max(a.After, 0)+p.wait(r, retry.Jitter, u)
+		return ""
 	}
 }
 

@@ -20,8 +20,8 @@ func (auditCmd) Help() string {
   weir audit --since 2026-12-01T09:00:00+01:00 --json
 
 What is on record: replays with --force, unknown outcomes that were closed,
-breakers that were held open or closed, databases that were confirmed, and stops of
-everything with their end.`
+breakers that were held open or closed, databases that were confirmed, stops of
+everything with their end, and opt-outs that were added, imported or taken back.`
 }
 
 // auditView is an entry for scripts: its fields are a promise.

@@ -81,8 +81,8 @@ func (suppressRemoveCmd) Help() string {
 	return `  weir suppress remove +4915112345678
 
 Takes back an opt-out whoever made it: you, the person by a message, or Meta's word.
-Make sure that they want it; it is on record in the table audit who did it. Whom a
-campaign has left out already stays left out of it.`
+Make sure that they want it: weir audit shows who did it. Whom a campaign has left
+out already stays left out of it.`
 }
 
 func (c suppressRemoveCmd) Run(ctx context.Context, s *session) error {

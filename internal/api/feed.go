@@ -75,6 +75,7 @@ type page struct {
 
 // broken answers who cannot.
 type broken struct {
+	code    int
 	Error   string   `json:"error"`
 	Cause   string   `json:"cause"`             // restarted, ahead or forgotten
 	Breaker *Breaker `json:"breaker,omitempty"` // as it stands
@@ -123,18 +124,18 @@ func (h *following) feed(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, store.ErrNotFound):
 		answer(w, http.StatusNotFound, map[string]string{"error": err.Error()})
 	case errors.Is(err, store.ErrRestarted):
-		h.broken(w, r, ask.scope, http.StatusConflict, broken{Error: err.Error(), Cause: "restarted"})
+		h.broken(w, r, ask.scope, broken{code: http.StatusConflict, Error: err.Error(), Cause: "restarted"})
 	case errors.Is(err, store.ErrAhead):
-		h.broken(w, r, ask.scope, http.StatusConflict, broken{Error: err.Error(), Cause: "ahead"})
+		h.broken(w, r, ask.scope, broken{code: http.StatusConflict, Error: err.Error(), Cause: "ahead"})
 	case errors.Is(err, store.ErrForgotten):
-		h.broken(w, r, ask.scope, http.StatusGone, broken{Error: err.Error(), Cause: "forgotten"})
+		h.broken(w, r, ask.scope, broken{code: http.StatusGone, Error: err.Error(), Cause: "forgotten"})
 	default:
 		h.away(w, r, err)
 	}
 }
 
 // broken adds how the breaker stands to the answer for who cannot be led on.
-func (h *following) broken(w http.ResponseWriter, r *http.Request, scope string, code int, b broken) {
+func (h *following) broken(w http.ResponseWriter, r *http.Request, scope string, b broken) {
 	list, err := h.list(r.Context())
 	if err != nil {
 		h.away(w, r, err)
@@ -144,7 +145,7 @@ func (h *following) broken(w http.ResponseWriter, r *http.Request, scope string,
 		view := BreakerOf(list[i])
 		b.Breaker = &view
 	}
-	answer(w, code, b)
+	answer(w, b.code, b)
 }
 
 func eventsOf(moves []store.BreakerEvent) []event {
