@@ -87,6 +87,23 @@ func TestNewsOfATemplate(t *testing.T) {
 	}
 }
 
+// Who is told that a template may be sent again is whose campaign stopped for it,
+// not one that stands still with everything else.
+func TestATemplateMayBeSentAgainWhileEverythingIsStopped(t *testing.T) {
+	t.Parallel()
+	l := fleet(t).under(t)
+	c, _ := l.campaign(1)
+	l.exec(`UPDATE campaigns SET state = 'paused', stopped = true, state_reason = 'everything is stopped' WHERE id = $1`, c)
+	for i, want := range []int{0, 1} {
+		at := time.Now().Add(time.Duration(i-60) * time.Minute)
+		l.hears(aboutTemplate(engine.BearsStop, "PAUSED", at), aboutTemplate(engine.BearsGo, "APPROVED", at.Add(time.Second)))
+		if got := l.noticed("template.approved"); got != want {
+			t.Errorf("%d notices, want %d", got, want)
+		}
+		l.exec(`UPDATE campaigns SET stopped = false WHERE id = $1`, c)
+	}
+}
+
 // The last word stands in whatever order the words come; of one second, the
 // one that forbids.
 func TestNewsInAnyOrder(t *testing.T) {

@@ -15,7 +15,8 @@ WITH heard AS (
     WHERE (excluded.said_at, excluded.said_bears = 'stop') > (t.said_at, t.said_bears = 'stop')
     RETURNING t.waba_id
 ), mine AS (
-    SELECT DISTINCT ON (c.id) c.id, c.name, c.state, c.state_reason, cn.role, n.id AS number_id FROM campaigns c
+    SELECT DISTINCT ON (c.id) c.id, c.name, c.state, cn.role, n.id AS number_id,
+        c.state <> 'running' AND NOT c.stopped AND c.state_reason <> 'paused by the operator' AS stopped_itself FROM campaigns c
     JOIN campaign_numbers cn ON cn.campaign_id = c.id JOIN numbers n ON n.id = cn.number_id AND n.waba_id = @account::text
     WHERE c.template = @name::text AND c.language = @language::text AND c.state IN ('running', 'pausing', 'paused')
     ORDER BY c.id, cn.role DESC, n.id
@@ -23,9 +24,9 @@ WITH heard AS (
     INSERT INTO notices (kind, subject, body)
     SELECT CASE @bears::text WHEN 'go' THEN 'template.approved' ELSE 'template.flagged' END, concat_ws('/', 'template:' || @account::text, @name::text, @language::text),
         jsonb_build_object('template', @name::text, 'reason', @reason::text, 'campaigns', coalesce((SELECT jsonb_agg(mine.name ORDER BY mine.id) FROM mine
-            WHERE @bears::text = 'warning' OR (mine.state <> 'running' AND mine.state_reason <> 'paused by the operator')), '[]'))
+            WHERE @bears::text = 'warning' OR mine.stopped_itself), '[]'))
     FROM heard WHERE @bears::text = 'warning' OR (@bears::text = 'go' AND (
-        EXISTS (SELECT FROM mine WHERE mine.state <> 'running' AND mine.state_reason <> 'paused by the operator')
+        EXISTS (SELECT FROM mine WHERE mine.stopped_itself)
         OR EXISTS (SELECT FROM templates t WHERE t.waba_id = @account::text AND t.name = @name::text AND t.language = @language::text AND t.said_bears = 'warning')))
 )
 SELECT mine.id::bigint AS campaign_id, mine.number_id::text AS number_id FROM mine

@@ -140,7 +140,8 @@ WITH heard AS (
     WHERE (excluded.said_at, excluded.said_bears = 'stop') > (t.said_at, t.said_bears = 'stop')
     RETURNING t.waba_id
 ), mine AS (
-    SELECT DISTINCT ON (c.id) c.id, c.name, c.state, c.state_reason, cn.role, n.id AS number_id FROM campaigns c
+    SELECT DISTINCT ON (c.id) c.id, c.name, c.state, cn.role, n.id AS number_id,
+        c.state <> 'running' AND NOT c.stopped AND c.state_reason <> 'paused by the operator' AS stopped_itself FROM campaigns c
     JOIN campaign_numbers cn ON cn.campaign_id = c.id JOIN numbers n ON n.id = cn.number_id AND n.waba_id = $2::text
     WHERE c.template = $3::text AND c.language = $4::text AND c.state IN ('running', 'pausing', 'paused')
     ORDER BY c.id, cn.role DESC, n.id
@@ -148,9 +149,9 @@ WITH heard AS (
     INSERT INTO notices (kind, subject, body)
     SELECT CASE $1::text WHEN 'go' THEN 'template.approved' ELSE 'template.flagged' END, concat_ws('/', 'template:' || $2::text, $3::text, $4::text),
         jsonb_build_object('template', $3::text, 'reason', $7::text, 'campaigns', coalesce((SELECT jsonb_agg(mine.name ORDER BY mine.id) FROM mine
-            WHERE $1::text = 'warning' OR (mine.state <> 'running' AND mine.state_reason <> 'paused by the operator')), '[]'))
+            WHERE $1::text = 'warning' OR mine.stopped_itself), '[]'))
     FROM heard WHERE $1::text = 'warning' OR ($1::text = 'go' AND (
-        EXISTS (SELECT FROM mine WHERE mine.state <> 'running' AND mine.state_reason <> 'paused by the operator')
+        EXISTS (SELECT FROM mine WHERE mine.stopped_itself)
         OR EXISTS (SELECT FROM templates t WHERE t.waba_id = $2::text AND t.name = $3::text AND t.language = $4::text AND t.said_bears = 'warning')))
 )
 SELECT mine.id::bigint AS campaign_id, mine.number_id::text AS number_id FROM mine
