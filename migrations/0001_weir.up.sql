@@ -210,7 +210,17 @@ CREATE TABLE campaign_controls (
     reason           text,
     asked_at         timestamptz NOT NULL,
     confirmed_at     timestamptz NOT NULL,
+    ended_at         timestamptz,                           -- pause: when the campaign was told to go on
     PRIMARY KEY (campaign_id, control_version)
+);
+
+-- What a campaign came to, written once it is over; a replay that opens it anew
+-- brings another end, and another report.
+CREATE TABLE campaign_reports (
+    campaign_id  bigint PRIMARY KEY REFERENCES campaigns ON DELETE CASCADE,
+    finished_at  timestamptz NOT NULL,                      -- which end of it
+    at           timestamptz NOT NULL DEFAULT now(),
+    body         jsonb NOT NULL
 );
 
 CREATE TABLE campaign_zones (

@@ -25,6 +25,7 @@ type campaignCmd struct {
 	Policy campaignPolicyCmd `cmd:"" help:"Show what an answer does to a campaign's recipients: attempts, waits, unknown outcomes."`
 	Export campaignExportCmd `cmd:"" help:"Write who got what, as CSV."`
 	Verify campaignVerifyCmd `cmd:"" help:"Prove from the rows that nobody was lost or doubled."`
+	Report campaignReportCmd `cmd:"" help:"What a campaign came to: kept at its end, as it stands before."`
 	Drop   campaignDropCmd   `cmd:"" help:"Remove a campaign that has not been started."`
 }
 

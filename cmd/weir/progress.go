@@ -143,7 +143,7 @@ func (p *progress) view() campaignView {
 func (p *progress) lines(now time.Time) []string {
 	c := p.campaign
 	lines := []string{headline(c, now)}
-	if words := stopWords(p.stop); words != "" && !over(c.State) {
+	if words := stopWords(p.stop); words != "" && !c.State.Over() {
 		lines = append(lines, words)
 	}
 	if stands := campaignStands(c); stands != "" {

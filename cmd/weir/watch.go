@@ -85,9 +85,6 @@ func moving(state store.CampaignState) bool {
 	}
 }
 
-// over reports whether a campaign in that state can never send again by itself.
-func over(state store.CampaignState) bool { return state == store.Finished || state == store.Canceled }
-
 // screen is where looks are drawn, each over the last.
 type screen struct {
 	w     io.Writer

@@ -9,6 +9,8 @@
 //	finish_campaign   once every recipient is settled, or the campaign's time is
 //	                  over: expires who is left, then running → finished; once a
 //	                  cancel is confirmed: cancels who is left, then → canceled
+//	report_campaign   once it is over: what it came to is counted from its rows, held
+//	                  to what is promised, and kept
 //	resolve_unknowns  every window/10: evidence or the campaign's policy
 //	tend              every 2 s: looks which campaigns are due to start, which may
 //	                  finish, which pauses and cancels nobody is awaited for, and
@@ -168,6 +170,7 @@ func workers(opts Options) *river.Workers {
 	desk := desk{store: opts.Store, log: opts.Logger}
 	river.AddWorker(w, &startWorker{desk: desk, steady: steady[startArgs]{every: opts.TendEvery}})
 	river.AddWorker(w, &finishWorker{desk: desk, steady: steady[finishArgs]{every: opts.TendEvery, timeout: finishTimeout}})
+	river.AddWorker(w, &reportWorker{desk: desk, steady: steady[reportArgs]{every: reportAgain, timeout: finishTimeout}})
 	river.AddWorker(w, &resolveWorker{desk: desk, steady: steady[resolveArgs]{every: resolveEvery(opts)}, window: opts.UnknownWindow})
 	river.AddWorker(w, &tendWorker{desk: desk, steady: steady[tendArgs]{every: opts.TendEvery}, quarantine: opts.Quarantine})
 	river.AddWorker(w, &tellWorker{desk: desk, steady: steady[tellArgs]{every: opts.TendEvery}, opts: opts})

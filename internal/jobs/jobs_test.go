@@ -182,6 +182,7 @@ func TestStartsAtItsTimeAndFinishes(t *testing.T) {
 	s.holds(store.Running, 3*time.Second) // an unknown outcome keeps it open
 	s.settle()
 	s.becomes(store.Finished)
+	s.until("no report is kept", func() bool { return s.scalar(`SELECT count(*) FROM campaign_reports`) == 1 })
 }
 
 // holds checks that a state does not change for a while.

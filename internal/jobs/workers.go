@@ -95,6 +95,31 @@ func (w *finishWorker) Work(ctx context.Context, job *river.Job[finishArgs]) err
 	return err
 }
 
+type reportArgs struct {
+	Campaign int64 `json:"campaign"`
+}
+
+func (reportArgs) Kind() string                 { return "report_campaign" }
+func (reportArgs) InsertOpts() river.InsertOpts { return once() }
+
+// reportAgain is how long after an error: it reads every row of the campaign.
+const reportAgain = time.Minute
+
+// reportWorker keeps what a campaign came to. It looks again for itself, so a
+// second one changes nothing.
+type reportWorker struct {
+	desk
+	steady[reportArgs]
+}
+
+func (w *reportWorker) Work(ctx context.Context, job *river.Job[reportArgs]) error {
+	kept, err := w.store.KeepReport(ctx, job.Args.Campaign)
+	if kept {
+		w.log.InfoContext(ctx, "campaign's report is kept", "campaign", job.Args.Campaign)
+	}
+	return err
+}
+
 type resolveArgs struct{}
 
 func (resolveArgs) Kind() string                 { return "resolve_unknowns" }
@@ -134,7 +159,7 @@ type tendWorker struct {
 }
 
 func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
-	errs := []error{w.confirm(ctx), w.fallbacks(ctx)} // one campaign's trouble is not the others'
+	errs := []error{w.confirm(ctx), w.fallbacks(ctx), w.reports(ctx)} // one campaign's trouble is not the others'
 	active, err := w.store.Campaigns(ctx, store.Scheduled, store.Running, store.Paused, store.Canceling)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
@@ -179,6 +204,24 @@ func (w *tendWorker) fallbacks(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// reports makes the report jobs of campaigns that are over and have none kept.
+func (w *tendWorker) reports(ctx context.Context) error {
+	due, err := w.store.Unreported(ctx)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	client, err := river.ClientFromContextSafely[pgx.Tx](ctx)
+	if err != nil {
+		return fmt.Errorf("find river client: %w", err)
+	}
+	for _, id := range due {
+		if _, err := client.Insert(ctx, reportArgs{Campaign: id}, nil); err != nil {
+			return fmt.Errorf("insert report job: %w", err)
+		}
+	}
+	return nil
 }
 
 // finish makes a campaign's finish job, once it looks as if it could end.

@@ -66,6 +66,8 @@ WITH free AS MATERIALIZED (
       AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
       AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.accepted > 0)
     RETURNING asked.state AS was, c.state, c.start_at, c.id, c.name
+), unpaused AS (
+    UPDATE campaign_controls k SET ended_at = now() FROM moved WHERE k.campaign_id = moved.id AND k.kind = 'pause' AND k.ended_at IS NULL
 ), told AS (
     INSERT INTO notices (kind, subject, body)
     SELECT 'campaign.resumed', 'campaign:' || id, jsonb_build_object('campaign', jsonb_build_object('id', id, 'name', name)) FROM moved

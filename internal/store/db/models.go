@@ -191,6 +191,7 @@ type CampaignControl struct {
 	Reason         pgtype.Text
 	AskedAt        pgtype.Timestamptz
 	ConfirmedAt    pgtype.Timestamptz
+	EndedAt        pgtype.Timestamptz
 }
 
 type CampaignCount struct {
@@ -238,6 +239,13 @@ type CampaignRange struct {
 	CampaignID int64
 	Lo         int64
 	Hi         int64
+}
+
+type CampaignReport struct {
+	CampaignID int64
+	FinishedAt pgtype.Timestamptz
+	At         pgtype.Timestamptz
+	Body       []byte
 }
 
 type CampaignZone struct {

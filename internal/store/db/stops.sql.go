@@ -36,6 +36,8 @@ WITH released AS (
         control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL
     FROM mine WHERE c.id = mine.id AND c.stopped AND c.state IN ('pausing', 'paused')
     RETURNING c.id
+), unpaused AS (
+    UPDATE campaign_controls k SET ended_at = now() FROM resumed WHERE k.campaign_id = resumed.id AND k.kind = 'pause' AND k.ended_at IS NULL
 ), noted AS (
     INSERT INTO audit (who, what, subject, body)
     SELECT $1::text, 'everything_released', 'everything', jsonb_build_object('seconds', round(seconds), 'campaigns', (SELECT count(*) FROM resumed)) FROM released
