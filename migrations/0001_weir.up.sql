@@ -154,6 +154,7 @@ CREATE TABLE campaigns (
     control_version  bigint NOT NULL DEFAULT 0,             -- of the last pause, resume or cancel
     control_at       timestamptz,                           -- when it was asked for
     confirmed_at     timestamptz,                           -- when no lane could send any more
+    resume_at        timestamptz,                           -- pausing, paused: when it goes on by itself; null: when told to
     stopped          boolean NOT NULL DEFAULT false,        -- its pause is the stop of everything, and ends with it
     start_at         timestamptz,
     started_at       timestamptz,

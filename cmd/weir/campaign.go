@@ -232,6 +232,7 @@ type campaignView struct {
 	// Of the last pause, resume or cancel; confirmed: from when on nothing more went out.
 	ControlAt   string `json:"control_at,omitempty"`
 	ConfirmedAt string `json:"confirmed_at,omitempty"`
+	ResumeAt    string `json:"resume_at,omitempty"` // paused: when it goes on by itself
 }
 
 type rowsView struct {
@@ -248,7 +249,7 @@ func viewOf(c store.Campaign, counts map[engine.Status]int) campaignView {
 		Category: string(c.Template.Category), Recipients: c.Import.Accepted,
 		Rows:    rowsView{c.Import.Read, c.Import.Accepted, c.Import.Rejected, c.Import.Duplicate, c.Import.Defaulted},
 		StartAt: stamp(c.StartAt), StartedAt: stamp(c.StartedAt), FinishedAt: stamp(c.FinishedAt),
-		ControlAt: stamp(c.ControlAt), ConfirmedAt: stamp(c.ConfirmedAt),
+		ControlAt: stamp(c.ControlAt), ConfirmedAt: stamp(c.ConfirmedAt), ResumeAt: stamp(c.ResumeAt),
 		TemplateSaid: c.TemplateSaid.Word, TemplateSaidAt: stamp(c.TemplateSaid.At),
 	}
 	v.Numbers, v.Fallback = senders(c.CampaignSpec, false), fallbackOf(c)

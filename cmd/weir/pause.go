@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -9,7 +10,8 @@ import (
 
 type campaignPauseCmd struct {
 	confirmation
-	Name string `arg:"" help:"Name or id of the campaign."`
+	Name  string `arg:"" help:"Name or id of the campaign."`
+	Until moment `placeholder:"TIME" help:"Go on by itself then, as 2026-12-01T09:00:00+01:00. Default: not before weir campaign resume."`
 }
 
 // Help says what a pause is worth.
@@ -19,11 +21,12 @@ func (campaignPauseCmd) Help() string {
 Nothing more is claimed from now on. It returns once nothing more can go out: every
 node has given back what it held and has the answers to what it had sent, or is
 dead for so long that its last bytes have arrived. After that not one request is
-made. weir campaign resume goes on where it stopped.`
+made. weir campaign resume goes on where it stopped; with --until it goes on by
+itself at that time, unless it is resumed, canceled or paused anew before.`
 }
 
 func (c campaignPauseCmd) Run(ctx context.Context, s *session) error {
-	if err := c.check(); err != nil {
+	if err := cmp.Or(c.check(), c.Until.ahead("--until")); err != nil {
 		return err
 	}
 	return s.with(ctx, func(db *database) error {
@@ -31,11 +34,11 @@ func (c campaignPauseCmd) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		if campaign.State == store.Paused && !campaign.Stopped {
+		if campaign.State == store.Paused && !campaign.Stopped && campaign.ResumeAt.IsZero() && c.Until.IsZero() {
 			_, err = fmt.Fprintf(s.std.err, "campaign %s is paused already: %s\n", campaign.Name, campaign.Reason)
 			return err
 		}
-		if err := db.PauseCampaign(ctx, campaign.ID); err != nil {
+		if err := db.PauseCampaignUntil(ctx, campaign.ID, c.Until.Time); err != nil {
 			return err
 		}
 		w := waiter{confirmation: c.confirmation, db: db.Store, campaign: campaign, talk: s.std.err, what: "pause"}
@@ -46,8 +49,11 @@ func (c campaignPauseCmd) Run(ctx context.Context, s *session) error {
 		case campaign.State != store.Paused:
 			return fmt.Errorf("campaign %s is %s: somebody else has moved it meanwhile", campaign.Name, campaign.State)
 		}
-		_, err = fmt.Fprintf(s.std.err, "campaign %s paused in %s: nothing more is sent; weir campaign resume %s goes on\n",
-			campaign.Name, took(campaign), shellWord(campaign.Name))
+		next := resumeCampaign(campaign.Name) + " goes on"
+		if !campaign.ResumeAt.IsZero() {
+			next = "it goes on by itself at " + stamp(campaign.ResumeAt)
+		}
+		_, err = fmt.Fprintf(s.std.err, "campaign %s paused in %s: nothing more is sent; %s\n", campaign.Name, took(campaign), next)
 		return err
 	})
 }

@@ -59,6 +59,8 @@ func campaignStands(c store.Campaign) string {
 		return ""
 	case c.Stopped:
 		return "stopped:   " + c.Reason + " (then weir go)"
+	case (c.State == store.Pausing || c.State == store.Paused) && !c.ResumeAt.IsZero():
+		return "stopped:   " + c.Reason + " until " + stamp(c.ResumeAt) + " (sooner: " + resumeCampaign(c.Name) + ")"
 	case c.State == store.Pausing || c.State == store.Paused:
 		return "stopped:   " + c.Reason + " (then " + resumeCampaign(c.Name) + ")"
 	default:

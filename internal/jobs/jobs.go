@@ -13,7 +13,8 @@
 //	                  to what is promised, and kept
 //	resolve_unknowns  every window/10: evidence or the campaign's policy
 //	tend              every 2 s: looks which campaigns are due to start, which may
-//	                  finish, which pauses and cancels nobody is awaited for, and
+//	                  finish, which pauses are over and end by themselves, which
+//	                  pauses and cancels nobody is awaited for, and
 //	                  whose fallback numbers stand in
 //	sweep             every minute: statuses that found no recipient are tried
 //	                  again, old webhook events, waits and failures are deleted

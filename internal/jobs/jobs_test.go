@@ -177,6 +177,10 @@ func TestStartsAtItsTimeAndFinishes(t *testing.T) {
 	if early := time.Until(at); early > 0 {
 		t.Errorf("the campaign started %v early", early)
 	}
+	if err := s.PauseCampaignUntil(t.Context(), s.campaign, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.becomes(store.Running) // by itself: the pause is over
 	s.exec(`UPDATE recipients SET status = 'unknown', due_at = NULL WHERE id = (SELECT min(id) FROM recipients)`)
 	s.exec(`UPDATE recipients SET status = 'delivered', due_at = NULL WHERE id = (SELECT max(id) FROM recipients)`)
 	s.holds(store.Running, 3*time.Second) // an unknown outcome keeps it open

@@ -159,7 +159,7 @@ type tendWorker struct {
 }
 
 func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
-	errs := []error{w.confirm(ctx), w.fallbacks(ctx), w.reports(ctx)} // one campaign's trouble is not the others'
+	errs := []error{w.confirm(ctx), w.resume(ctx), w.fallbacks(ctx), w.reports(ctx)} // one campaign's trouble is not the others'
 	active, err := w.store.Campaigns(ctx, store.Scheduled, store.Running, store.Paused, store.Canceling)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
@@ -188,6 +188,15 @@ func (w *tendWorker) confirm(ctx context.Context) error {
 	done, _, err := w.store.ConfirmControls(ctx, w.quarantine)
 	for _, c := range done {
 		w.log.InfoContext(ctx, "nothing of the campaign can go out any more", "campaign", c.Campaign, "state", string(c.State), "after", c.Took)
+	}
+	return err
+}
+
+// resume goes on with whose pause was until now.
+func (w *tendWorker) resume(ctx context.Context) error {
+	resumed, err := w.store.ResumeDue(ctx)
+	for _, id := range resumed {
+		w.log.InfoContext(ctx, "the pause is over: the campaign goes on", "campaign", id)
 	}
 	return err
 }

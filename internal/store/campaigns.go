@@ -72,7 +72,8 @@ type Campaign struct {
 	// ControlAt is when its last pause, resume or cancel was asked for, and
 	// ConfirmedAt from when on nothing could go out any more; zero: not yet.
 	ControlAt, ConfirmedAt time.Time
-	Stopped                bool // Pausing or Paused: with everything else, and it goes on with that
+	ResumeAt               time.Time // Pausing or Paused: when it goes on by itself; zero: when told to
+	Stopped                bool      // Pausing or Paused: with everything else, and it goes on with that
 	Import                 Imported
 	TemplateSaid           TemplateSaid
 }
@@ -263,7 +264,7 @@ func campaign(r db.CampaignsRow) (Campaign, error) {
 		},
 		ID: r.ID, State: CampaignState(r.State), Reason: r.StateReason, Paused: duration(r.PausedSeconds),
 		CreatedAt: r.CreatedAt.Time, StartedAt: r.StartedAt.Time, FinishedAt: r.FinishedAt.Time,
-		ControlAt: r.ControlAt.Time, ConfirmedAt: r.ConfirmedAt.Time, Stopped: r.Stopped,
+		ControlAt: r.ControlAt.Time, ConfirmedAt: r.ConfirmedAt.Time, Stopped: r.Stopped, ResumeAt: r.ResumeAt.Time,
 		Import: Imported{
 			File: r.File, Read: r.RowsRead, Accepted: r.Accepted, Rejected: r.Rejected, Duplicate: r.Duplicate,
 			Defaulted: r.Defaulted, Done: r.DoneAt.Valid,

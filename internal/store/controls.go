@@ -11,12 +11,20 @@ import (
 	"github.com/weirhq/weir/internal/store/db"
 )
 
-// PauseCampaign asks for a pause: nothing is claimed from its commit on, and it
-// is paused once ConfirmControls finds that nothing can go out any more.
-// ResumeCampaign goes on with it. Pausing twice is pausing once. It answers
-// ErrNotFound, or ErrRefused for a campaign that neither runs nor is scheduled.
+// PauseCampaign is [Store.PauseCampaignUntil] an operator resumes it.
 func (s *Store) PauseCampaign(ctx context.Context, id int64) error {
-	n, err := s.q.PauseCampaign(ctx, s.pool, id)
+	return s.PauseCampaignUntil(ctx, id, time.Time{})
+}
+
+// PauseCampaignUntil asks for a pause: nothing is claimed from its commit on, and
+// it is paused once ConfirmControls finds that nothing can go out any more. It goes
+// on with ResumeCampaign, or with ResumeDue once until has come; the zero time
+// never comes. Pausing twice is pausing once, until what was said last. It answers
+// ErrNotFound, or ErrRefused for a campaign that neither runs nor is scheduled, and
+// for one that stopped by itself when it is to go on so.
+func (s *Store) PauseCampaignUntil(ctx context.Context, id int64, until time.Time) error {
+	until = until.Truncate(time.Microsecond) // as Postgres keeps it
+	n, err := s.q.PauseCampaign(ctx, s.pool, &db.PauseCampaignParams{Campaign: id, Until: instant(until)})
 	if err != nil {
 		return fmt.Errorf("pause campaign: %w", err)
 	}
@@ -24,10 +32,37 @@ func (s *Store) PauseCampaign(ctx context.Context, id int64) error {
 		return nil
 	}
 	c, err := s.FindCampaign(ctx, strconv.FormatInt(id, 10))
-	if err != nil || c.State == Pausing || c.State == Paused {
+	switch {
+	case err != nil:
 		return err
+	case c.State != Pausing && c.State != Paused:
+		return refuse(ErrRefused, "campaign %q cannot be paused: it is %s, and only a running or scheduled one can", c.Name, c.State)
+	case !c.ResumeAt.Equal(until) && !until.IsZero():
+		return refuse(ErrRefused, "campaign %q is %s (%s), and does not go on by itself: resume it once that is mended", c.Name, c.State, c.Reason)
 	}
-	return refuse(ErrRefused, "campaign %q cannot be paused: it is %s, and only a running or scheduled one can", c.Name, c.State)
+	return nil
+}
+
+// ResumeDue goes on with the campaigns whose pause was until a time that has come,
+// and lists them. It changes nothing twice, and nothing that an operator has
+// moved meanwhile.
+func (s *Store) ResumeDue(ctx context.Context) ([]int64, error) {
+	due, err := s.q.ResumesDue(ctx, s.pool)
+	if err != nil {
+		return nil, fmt.Errorf("look for pauses that are over: %w", err)
+	}
+	var resumed []int64
+	for _, id := range due {
+		p := &db.StartCampaignParams{ID: id, Due: true, States: []string{string(Pausing), string(Paused)}}
+		rows, err := s.q.StartCampaign(ctx, s.pool, p)
+		if err != nil {
+			return resumed, fmt.Errorf("resume campaign %d: %w", id, err)
+		}
+		if len(rows) > 0 {
+			resumed = append(resumed, id)
+		}
+	}
+	return resumed, nil
 }
 
 // CancelCampaign ends a campaign for good: nothing is claimed from its commit on;

@@ -28,7 +28,7 @@ WHERE NOT EXISTS (SELECT FROM numbers n WHERE n.id = x.id) ORDER BY x.id;
 SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.state,
     (CASE WHEN c.state = 'running' AND coalesce(c.paused_until, '-infinity') <= now() THEN '' ELSE coalesce(c.state_reason, '') END)::text AS state_reason,
     (CASE WHEN c.state = 'running' THEN greatest(extract(epoch FROM c.paused_until - now()), 0) ELSE 0 END)::double precision AS paused_seconds,
-    c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.stopped, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
+    c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.stopped, c.resume_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     c.absent_days, coalesce(c.cap_messages, 0)::int AS cap_messages, coalesce(c.cap_days, 0)::int AS cap_days,
     extract(epoch FROM c.fallback_wait)::double precision AS fallback_wait_seconds, coalesce(c.fallback_after, 0)::int AS fallback_after,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
@@ -47,7 +47,8 @@ ORDER BY c.name = @ref::text DESC, c.id DESC;
 -- name: StartCampaign :many
 -- Runs a campaign that is in one of the given states, or schedules it when its
 -- time is still to come. Whatever it refuses (another state, an unfinished or
--- empty import, a time that has run out, a stop of everything) gives no row. The
+-- empty import, a time that has run out, a stop of everything, and with due a pause
+-- that is not over) gives no row. The
 -- new version makes every acknowledgement of a pause that is on its way void.
 -- free: a stop that is under way is waited for, or waits and sees this campaign.
 WITH free AS MATERIALIZED (
@@ -60,9 +61,9 @@ WITH free AS MATERIALIZED (
         state = CASE WHEN asked.later THEN 'scheduled' ELSE 'running' END,
         start_at = CASE WHEN asked.later THEN c.start_at ELSE least(c.start_at, now()) END,
         started_at = CASE WHEN asked.later THEN c.started_at ELSE coalesce(c.started_at, now()) END,
-        state_reason = NULL, paused_until = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL, stopped = false
+        state_reason = NULL, paused_until = NULL, control_version = c.control_version + 1, control_at = now(), confirmed_at = NULL, stopped = false, resume_at = NULL
     FROM asked
-    WHERE c.id = asked.id AND c.state = ANY (@states::text[])
+    WHERE c.id = asked.id AND c.state = ANY (@states::text[]) AND (NOT @due::boolean OR c.resume_at <= now())
       AND coalesce(c.expire_at, 'infinity') > greatest(now(), CASE WHEN asked.later THEN c.start_at END)
       AND EXISTS (SELECT FROM campaign_imports i WHERE i.campaign_id = c.id AND i.accepted > 0)
     RETURNING asked.state AS was, c.state, c.start_at, c.id, c.name

@@ -4,13 +4,21 @@
 
 -- name: PauseCampaign :execrows
 -- A scheduled campaign has nothing that could go out: it is paused at once. One
--- that stands still with everything else does so already, and from now on for
--- longer than the rest.
+-- that stands still with everything else, or by an operator's earlier word, does
+-- so already: only until when may change. What stopped by itself keeps its
+-- reason, and goes on only when told to.
 UPDATE campaigns SET state = CASE state WHEN 'running' THEN 'pausing' WHEN 'scheduled' THEN 'paused' ELSE state END, state_reason = 'paused by the operator',
-    control_version = control_version + CASE WHEN stopped THEN 0 ELSE 1 END,
-    control_at = CASE WHEN stopped THEN control_at ELSE now() END,
-    confirmed_at = CASE WHEN stopped THEN confirmed_at WHEN state = 'running' THEN NULL ELSE now() END, stopped = false
-WHERE id = @campaign::bigint AND (state IN ('running', 'scheduled') OR stopped AND state IN ('pausing', 'paused'));
+    control_version = control_version + CASE WHEN state IN ('pausing', 'paused') THEN 0 ELSE 1 END,
+    control_at = CASE WHEN state IN ('pausing', 'paused') THEN control_at ELSE now() END,
+    confirmed_at = CASE WHEN state IN ('pausing', 'paused') THEN confirmed_at WHEN state = 'running' THEN NULL ELSE now() END,
+    stopped = false, resume_at = sqlc.narg(until)::timestamptz
+WHERE id = @campaign::bigint AND (state IN ('running', 'scheduled')
+    OR state IN ('pausing', 'paused') AND (stopped OR state_reason = 'paused by the operator' AND resume_at IS DISTINCT FROM sqlc.narg(until)::timestamptz));
+
+-- name: ResumesDue :many
+-- Paused until a time that has come. Those that could not go on are left out.
+SELECT c.id FROM campaigns c JOIN instance i ON i.stopped_at IS NULL
+WHERE c.state IN ('pausing', 'paused') AND c.resume_at <= now() AND coalesce(c.expire_at, 'infinity') > now() ORDER BY c.id;
 
 -- name: CancelCampaign :execrows
 -- What neither runs nor is being paused is silent already, a paused one by its

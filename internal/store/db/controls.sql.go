@@ -7,6 +7,8 @@ package db
 
 import (
 	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const acknowledgeControl = `-- name: AcknowledgeControl :execrows
@@ -184,24 +186,58 @@ func (q *Queries) ControlTimes(ctx context.Context, db DBTX, bounds []float64) (
 const pauseCampaign = `-- name: PauseCampaign :execrows
 
 UPDATE campaigns SET state = CASE state WHEN 'running' THEN 'pausing' WHEN 'scheduled' THEN 'paused' ELSE state END, state_reason = 'paused by the operator',
-    control_version = control_version + CASE WHEN stopped THEN 0 ELSE 1 END,
-    control_at = CASE WHEN stopped THEN control_at ELSE now() END,
-    confirmed_at = CASE WHEN stopped THEN confirmed_at WHEN state = 'running' THEN NULL ELSE now() END, stopped = false
-WHERE id = $1::bigint AND (state IN ('running', 'scheduled') OR stopped AND state IN ('pausing', 'paused'))
+    control_version = control_version + CASE WHEN state IN ('pausing', 'paused') THEN 0 ELSE 1 END,
+    control_at = CASE WHEN state IN ('pausing', 'paused') THEN control_at ELSE now() END,
+    confirmed_at = CASE WHEN state IN ('pausing', 'paused') THEN confirmed_at WHEN state = 'running' THEN NULL ELSE now() END,
+    stopped = false, resume_at = $1::timestamptz
+WHERE id = $2::bigint AND (state IN ('running', 'scheduled')
+    OR state IN ('pausing', 'paused') AND (stopped OR state_reason = 'paused by the operator' AND resume_at IS DISTINCT FROM $1::timestamptz))
 `
+
+type PauseCampaignParams struct {
+	Until    pgtype.Timestamptz
+	Campaign int64
+}
 
 // Pause and cancel, confirmed. The claim reads the campaign's state, so nothing
 // is claimed from the order's commit on; what lanes hold already is what the
 // confirmation waits for.
 // A scheduled campaign has nothing that could go out: it is paused at once. One
-// that stands still with everything else does so already, and from now on for
-// longer than the rest.
-func (q *Queries) PauseCampaign(ctx context.Context, db DBTX, campaign int64) (int64, error) {
-	result, err := db.Exec(ctx, pauseCampaign, campaign)
+// that stands still with everything else, or by an operator's earlier word, does
+// so already: only until when may change. What stopped by itself keeps its
+// reason, and goes on only when told to.
+func (q *Queries) PauseCampaign(ctx context.Context, db DBTX, arg *PauseCampaignParams) (int64, error) {
+	result, err := db.Exec(ctx, pauseCampaign, arg.Until, arg.Campaign)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const resumesDue = `-- name: ResumesDue :many
+SELECT c.id FROM campaigns c JOIN instance i ON i.stopped_at IS NULL
+WHERE c.state IN ('pausing', 'paused') AND c.resume_at <= now() AND coalesce(c.expire_at, 'infinity') > now() ORDER BY c.id
+`
+
+// Paused until a time that has come. Those that could not go on are left out.
+func (q *Queries) ResumesDue(ctx context.Context, db DBTX) ([]int64, error) {
+	rows, err := db.Query(ctx, resumesDue)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const workControls = `-- name: WorkControls :many

@@ -158,6 +158,7 @@ type Campaign struct {
 	ControlVersion int64
 	ControlAt      pgtype.Timestamptz
 	ConfirmedAt    pgtype.Timestamptz
+	ResumeAt       pgtype.Timestamptz
 	Stopped        bool
 	StartAt        pgtype.Timestamptz
 	StartedAt      pgtype.Timestamptz
