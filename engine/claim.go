@@ -16,6 +16,7 @@ func (c *claimer) claim(ctx context.Context, ask Ask, p *permit) (took, handed i
 		return 0, 0
 	}
 	ask.Lease, ask.Seq, ask.Slices = c.lease, seq, c.turns.slices(c.current.Campaigns, seq, ask.Free)
+	ask.Fresh = claimFresh
 	ask.Capped = slices.ContainsFunc(c.current.Campaigns, func(k Campaign) bool { return k.Capped })
 	sent := clocks()
 	c.askedAt = sent.wall

@@ -30,7 +30,7 @@ func (m *memory) takeDue(ask Ask) []Recipient {
 	batch := &memBatch{}
 	for _, s := range ask.Slices {
 		c := m.campaigns[s.Campaign]
-		if c == nil || c.halted || (c.Capped && !ask.Capped) || c.pausing || time.Now().Before(c.until) || !slices.Contains(c.Zones, s.Zone) {
+		if c == nil || c.halted || (c.Capped && !ask.Capped) || c.pausing || time.Now().Before(c.until) || !slices.Contains(c.Zones, s.Zone) || c.closed(ask.Fresh) {
 			continue
 		}
 		c.delayed = slices.DeleteFunc(c.delayed, func(id int64) bool {

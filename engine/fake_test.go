@@ -59,6 +59,7 @@ type memCampaign struct {
 	delayed []int64
 	halted  bool
 	until   time.Time // pauses
+	closes  time.Time // its window; zero: never
 	pausing bool      // and not halted yet
 	version int64
 	acked   Ack // the last one
@@ -70,6 +71,12 @@ func (c *memCampaign) pause() {
 		c.pausing = true
 		c.version++
 	}
+}
+
+// closed reports whether a call that may be written as late as this would be
+// out of its window.
+func (c *memCampaign) closed(fresh time.Duration) bool {
+	return !c.closes.IsZero() && !time.Now().Add(fresh).Before(c.closes)
 }
 
 // resume is an operator's.

@@ -128,6 +128,9 @@ type Ask struct {
 	Slices []Slice
 	Free   int
 	Probe  string // breaker probe token, for one row, of those that wait longest; "" = none
+	// Fresh: the calls of the rows are written within this of the asking, or not
+	// at all. A window that closes sooner gives nothing.
+	Fresh time.Duration
 	// Capped: some slice's campaign caps messages to a person. Without it those
 	// give nothing; with it the claim waits its turn among the fleet's.
 	Capped bool

@@ -170,6 +170,7 @@ CREATE TABLE campaigns (
     absent_days      int NOT NULL DEFAULT 30 CHECK (absent_days BETWEEN 0 AND 365), -- marketing: whom any campaign found not on WhatsApp this lately is left out
     cap_messages     int CHECK (cap_messages BETWEEN 1 AND 100), -- marketing: whoever had this many messages of it, of any campaign,
     cap_days         int CHECK (cap_days BETWEEN 1 AND 365),     -- in this many days is left out; null: no cap
+    send_window      jsonb,                                 -- the hours at which it may be sent, and whose; null: always
     created_at       timestamptz NOT NULL DEFAULT now(),
     CHECK (num_nulls(cap_messages, cap_days) IN (0, 2)),
     CHECK (cap_messages IS NULL OR category = 'marketing')
@@ -224,13 +225,18 @@ CREATE TABLE campaign_reports (
     body         jsonb NOT NULL
 );
 
+-- When the people of a campaign may be sent to, by the time zones that they may
+-- be in: the interval that is open now, or that opens next, computed by whoever
+-- tends campaigns. Where nobody does it runs out, and the zone is closed.
 CREATE TABLE campaign_zones (
     campaign_id  bigint NOT NULL REFERENCES campaigns ON DELETE CASCADE,
     zone         smallint NOT NULL DEFAULT 0,
-    tz           text,
+    tz           text,                                  -- IANA names with commas in between: open while it is in all of them; null: always
     opens_at     timestamptz NOT NULL DEFAULT '-infinity',
     closes_at    timestamptz NOT NULL DEFAULT 'infinity',
-    PRIMARY KEY (campaign_id, zone)
+    PRIMARY KEY (campaign_id, zone),
+    UNIQUE (campaign_id, tz),
+    CHECK (tz IS NULL OR closes_at < 'infinity')
 );
 
 -- Messages that failed after they were accepted, by when that was: a campaign

@@ -113,6 +113,9 @@ func (s *session) started(ctx context.Context, db *database, c store.Campaign, g
 	if err := s.warnStopped(ctx, db, c); err != nil {
 		return err
 	}
+	if err := s.sayClosed(ctx, db, c); err != nil {
+		return err
+	}
 	switch {
 	case got.State == store.Scheduled:
 		_, err = fmt.Fprintf(w, "campaign %s will start at %s\n", c.Name, stamp(got.StartAt))
@@ -217,6 +220,8 @@ type campaignView struct {
 	Suppressed map[string]int64 `json:"suppressed,omitempty"` // by reason: opted_out, said_stop, not_on_whatsapp, frequency_cap
 	Duplicates *int64           `json:"duplicates,omitempty"` // messages accepted beside the one that a recipient shows
 	Rows       rowsView         `json:"rows"`
+	Window     *windowView      `json:"window,omitempty"`
+	Zones      []zoneView       `json:"zones,omitempty"` // with a window: who waits where, and until when
 	StartAt    string           `json:"start_at,omitempty"`
 	StartedAt  string           `json:"started_at,omitempty"`
 	FinishedAt string           `json:"finished_at,omitempty"`
@@ -251,6 +256,7 @@ func viewOf(c store.Campaign, counts map[engine.Status]int) campaignView {
 		StartAt: stamp(c.StartAt), StartedAt: stamp(c.StartedAt), FinishedAt: stamp(c.FinishedAt),
 		ControlAt: stamp(c.ControlAt), ConfirmedAt: stamp(c.ConfirmedAt), ResumeAt: stamp(c.ResumeAt),
 		TemplateSaid: c.TemplateSaid.Word, TemplateSaidAt: stamp(c.TemplateSaid.At),
+		Window: viewOfWindow(c.Window),
 	}
 	v.Numbers, v.Fallback = senders(c.CampaignSpec, false), fallbackOf(c)
 	if counts != nil {

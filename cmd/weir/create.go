@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,7 @@ type campaignCreateCmd struct {
 	AbsentDays     int      `default:"30" placeholder:"DAYS" help:"Marketing: leave out whom a message of any campaign did not reach in this many days because they are not on WhatsApp (131026). 0: nobody."`
 	Cap            limit    `placeholder:"N/DAYS" help:"Marketing: leave out who has had N marketing messages of any campaign in so many days, as 2/7. Default: no cap."`
 	NoVerify       bool     `help:"Do not ask Meta about the template."`
+	windowFlags
 }
 
 // Help shows an example.
@@ -52,7 +54,8 @@ An import that was cut short goes on when the same command is given again.`
 }
 
 func (c campaignCreateCmd) Run(ctx context.Context, s *session) error {
-	if err := errors.Join(c.At.ahead("--at"), c.ExpireAt.ahead("--expire-at"), c.fallbacks.check(c.Number)); err != nil {
+	_, windowErr := c.read()
+	if err := errors.Join(c.At.ahead("--at"), c.ExpireAt.ahead("--expire-at"), c.fallbacks.check(c.Number), windowErr); err != nil {
 		return err
 	}
 	columns, params, err := c.bind()
@@ -68,6 +71,7 @@ func (c campaignCreateCmd) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		printBindings(s.std.err, spec)
+		c.printWindow(s.std.err, spec.Window)
 		campaign, err := createOrResume(ctx, db.Store, spec)
 		if err != nil {
 			return err
@@ -101,7 +105,9 @@ func (c campaignCreateCmd) spec(ctx context.Context, s *session, db *database, p
 	}
 	c.fallbacks.join(&spec)
 	if c.NoVerify {
-		return spec, checkTargets(params)
+		var err error
+		spec.Window, err = c.of(cmp.Or(spec.Template.Category, engine.Marketing))
+		return spec, errors.Join(checkTargets(params), err)
 	}
 	client, err := c.client(ctx, db.Store, s.log, nil)
 	if err != nil {
@@ -109,7 +115,10 @@ func (c campaignCreateCmd) spec(ctx context.Context, s *session, db *database, p
 	}
 	defer client.Close()
 	check := templateCheck{client: client, store: db.Store, warn: s.std.err, spare: len(c.Param) == 0}
-	spec.Template, err = check.run(ctx, spec)
+	if spec.Template, err = check.run(ctx, spec); err != nil {
+		return spec, err
+	}
+	spec.Window, err = c.of(spec.Template.Category)
 	return spec, err
 }
 
@@ -174,6 +183,7 @@ func differs(was, is store.CampaignSpec) string {
 		{"--max-attempts", was.MaxAttempts == is.MaxAttempts},
 		{"--retry", was.Jitter == is.Jitter},
 		{"--absent-days", was.AbsentDays == is.AbsentDays},
+		{"--window, --days, --tz or --holidays", reflect.DeepEqual(was.Window, is.Window)},
 		{"--cap", was.Cap == is.Cap && was.CapDays == is.CapDays},
 	} {
 		if !c.same {
@@ -191,13 +201,16 @@ func (c campaignCreateCmd) bind() (columns []string, params []engine.Param, err 
 		return nil, nil, fmt.Errorf("open audience: %w", err)
 	}
 	defer file.Close()
-	head, err := audience.Open(file, audience.Options{PhoneColumn: c.PhoneColumn, DefaultCountry: c.DefaultCountry, Encoding: c.Encoding})
+	head, err := audience.Open(file, audience.Options{
+		PhoneColumn: c.PhoneColumn, DefaultCountry: c.DefaultCountry, Encoding: c.Encoding,
+		Zones: audience.ZoneSource{Column: c.column()},
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", c.CSV, err)
 	}
 	columns = head.Columns()
 	if len(c.Param) == 0 {
-		return columns, paramsByName(columns, c.PhoneColumn), nil
+		return columns, paramsByName(columns, c.PhoneColumn, c.column()), nil
 	}
 	for _, text := range c.Param {
 		p, err := parseParam(text, columns)
@@ -226,12 +239,12 @@ func parseParam(text string, columns []string) (engine.Param, error) {
 	return engine.Param{Target: place, Column: i}, nil
 }
 
-// paramsByName takes every column but the phone's for the body parameter of its
+// paramsByName takes every column but the phone's and the time zone's for the body parameter of its
 // name or number, and columns named like a place for that place. What the
 // template does not have is left out later, if Meta can be asked.
-func paramsByName(columns []string, phone string) (params []engine.Param) {
+func paramsByName(columns []string, phone, zone string) (params []engine.Param) {
 	for i, name := range columns {
-		if strings.EqualFold(name, phone) {
+		if strings.EqualFold(name, phone) || strings.EqualFold(name, zone) {
 			continue
 		}
 		target := name

@@ -42,7 +42,8 @@ func TestStanding(t *testing.T) {
 		"campaign scheduled": {func(r *store.PersonRow) { r.State, r.StartAt = store.Scheduled, later }, nil, "the campaign starts at " + stamped},
 		"campaign expired":   {func(r *store.PersonRow) { r.ExpireAt = now }, nil, "the campaign expired at 2030-01-02T03:00:00Z"},
 		"zone closed":        {func(r *store.PersonRow) { r.ZoneOpens = later }, nil, "its window opens at " + stamped},
-		"zone over":          {func(r *store.PersonRow) { r.ZoneCloses = now }, nil, "its window closed at 2030-01-02T03:00:00Z"},
+		"zone over":          {func(r *store.PersonRow) { r.ZoneCloses = now }, nil, "its window closed at 2030-01-02T03:00:00Z; weir serve looks up when it opens next"},
+		"zone shut":          {func(r *store.PersonRow) { r.ZoneShut, r.TZ, r.Senders[0].Owned = true, "Asia/Tokyo", false }, nil, "its window is closed (Asia/Tokyo): no opening is known within a month; is weir serve running?"},
 		"opted out":          {func(*store.PersonRow) {}, optOut("marketing"), "opted out (marketing): it will be suppressed, not sent"},
 		"left in peace": {
 			func(*store.PersonRow) {},

@@ -35,7 +35,7 @@ func (c campaignCreateCmd) importFile(ctx context.Context, s *session, db *datab
 	}
 	contacts, err := audience.Open(io.TeeReader(file, whole), audience.Options{
 		PhoneColumn: c.PhoneColumn, DefaultCountry: c.DefaultCountry, Params: campaign.Columns, Encoding: c.Encoding,
-		Unserved: cloudapi.Undelivered(campaign.Template.Category), Own: own,
+		Unserved: cloudapi.Undelivered(campaign.Template.Category), Own: own, Zones: zoneSource(campaign),
 	})
 	if err != nil {
 		return campaign, fmt.Errorf("read %s: %w", c.CSV, err)
@@ -78,7 +78,7 @@ func importFailed(err error, name string) error {
 func importRows(ctx context.Context, f *audience.File, rejects *audience.Rejects) iter.Seq2[store.ImportRow, error] {
 	return func(yield func(store.ImportRow, error) bool) {
 		for c, err := range f.Contacts(ctx) {
-			row := store.ImportRow{Line: int64(c.Line), Phone: c.Phone, Values: c.Values, Defaulted: c.Defaulted}
+			row := store.ImportRow{Line: int64(c.Line), Phone: c.Phone, Values: c.Values, Zones: c.Zones, Defaulted: c.Defaulted}
 			if refused, ok := errors.AsType[*audience.RowError](err); ok {
 				row, err = store.ImportRow{Line: int64(refused.Line), Rejected: true}, rejects.Add(refused)
 			}
@@ -120,6 +120,12 @@ func printImported(w io.Writer, got store.Imported, rejects *audience.Rejects, c
 	}
 	if n := rejects.Of(audience.ReasonOwnNumber); n > 0 {
 		_, _ = fmt.Fprintf(w, "%s of the rejected are the campaign's own numbers\n", group(int64(n)))
+	}
+	if n := rejects.Of(audience.ReasonNoZone) + rejects.Of(audience.ReasonZone); n > 0 {
+		_, _ = fmt.Fprintf(w, "%s of the rejected have no time zone that is known, so nobody could say when the window is open for them\n", group(int64(n)))
+	}
+	if n := rejects.Of(audience.ReasonNeverOpen); n > 0 {
+		_, _ = fmt.Fprintf(w, "%s of the rejected may be in several time zones that have no hour of the window in common\n", group(int64(n)))
 	}
 	if got.Rejected > 0 {
 		_, _ = fmt.Fprintf(w, "the rejected rows are in %s, each with a reason and a hint: mend it and import it as a campaign of its own\n", rejects.Path())

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // windows need the zones, and the image has none
 
 	"github.com/alecthomas/kong"
 )

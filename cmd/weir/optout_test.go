@@ -137,7 +137,7 @@ func (s *stage) another(name string, phones []string, args ...string) {
 	}
 	s.weir(append([]string{
 		"campaign", "create", name, "--template", "order_update", "--language", "en_US", "--number", scriptNumber, "--csv", file,
-		"--param", "body.1=first_name", "--param", "body.2=order", "--start",
+		"--param", "body.1=first_name", "--param", "body.2=order", "--window", "none", "--start",
 	}, args...)...)
 }
 

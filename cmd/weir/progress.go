@@ -18,8 +18,9 @@ type progress struct {
 	campaign store.Campaign
 	counts   map[engine.Status]int
 	errors   []store.CodeCount
-	leftOut  map[string]int64 // the suppressed, by reason
-	doubled  int64            // messages accepted beside the one that a recipient shows
+	leftOut  map[string]int64  // the suppressed, by reason
+	zones    []store.ZoneGroup // of a campaign with a window: who waits where
+	doubled  int64             // messages accepted beside the one that a recipient shows
 	paces    []store.NumberPace
 	rates    []float64 // of paces, messages per second; nil on a first look
 	at       time.Time
@@ -41,6 +42,7 @@ type looker struct {
 	store  *store.Store
 	errors []store.CodeCount
 	left   map[string]int64
+	zones  []store.ZoneGroup
 	due    time.Time   // when errors are counted again
 	past   []*progress // the looks of the last paceWindow
 }
@@ -58,9 +60,12 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 		if l.left, err = l.store.SuppressedByReason(ctx, c.ID); err != nil {
 			return nil, err
 		}
+		if l.zones, err = l.store.ZoneGroups(ctx, c.ID); err != nil {
+			return nil, err
+		}
 		l.due = countAgain(p.at, time.Now())
 	}
-	p.errors, p.leftOut = l.errors, l.left
+	p.errors, p.leftOut, p.zones = l.errors, l.left, l.zones
 	if p.doubled, err = l.store.Duplicates(ctx, c.ID); err != nil {
 		return nil, err
 	}
@@ -130,6 +135,7 @@ func (p *progress) eta() time.Duration {
 // view shows the look to scripts.
 func (p *progress) view() campaignView {
 	v := viewOf(p.campaign, p.counts)
+	v.Zones = viewOfZones(p.zones)
 	v.Duplicates, v.DatabaseConfirmed, v.Suppressed = &p.doubled, &p.confirmed, p.leftOut
 	v.EverythingStopped = p.stop.Stands()
 	if v.Fallback != nil {
@@ -151,6 +157,10 @@ func (p *progress) lines(now time.Time) []string {
 	}
 	if said := templateSaid(c); said != "" {
 		lines = append(lines, "template   "+said)
+	}
+	if c.Window != nil {
+		lines = append(lines, "window     "+windowWords(c.Window))
+		lines = append(lines, closedLines(p.zones)...)
 	}
 	if p.held() {
 		lines = append(lines, "stopped:   "+notConfirmed)
@@ -249,7 +259,7 @@ func (p *progress) pace(i int) string {
 		line += "  stopped: " + n.StopReason + " (then " + enableNumber(n.ID) + ")"
 	case n.Paused > 0:
 		line += "  paused for " + n.Paused.Round(time.Second).String()
-	case p.campaign.State == store.Running && !n.Owned && p.needed(n):
+	case p.campaign.State == store.Running && !n.Owned && p.needed(n) && !p.shut():
 		line += "  no node owns it: is weir serve running? (a restart after a kill waits about 14 s)"
 	}
 	return line

@@ -28,7 +28,7 @@ func TestImportKilledAndResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	create := []string{
-		"campaign", "create", "c", "--template", "t", "--language", "en_US", "--number", scriptNumber, "--csv", file, "--no-verify",
+		"campaign", "create", "c", "--template", "t", "--language", "en_US", "--number", scriptNumber, "--csv", file, "--no-verify", "--window", "none",
 		"--param", "body.1=first_name", "--param", "body.2=order",
 	}
 	s.killInTheMiddle(create, n)

@@ -98,7 +98,7 @@ func (s *stage) campaign(n int, args ...string) {
 	}
 	s.weir(append([]string{
 		"campaign", "create", "c", "--template", "order_update", "--language", "en_US", "--number", scriptNumber, "--csv", file,
-		"--param", "body.1=first_name", "--param", "body.2=order", "--start",
+		"--param", "body.1=first_name", "--param", "body.2=order", "--window", "none", "--start",
 	}, args...)...)
 }
 

@@ -57,11 +57,9 @@ func holds(r store.PersonRow, p store.Person) []string {
 	if r.DueAt.After(p.Now) {
 		why = append(why, "not due before "+stamp(r.DueAt)+dueBecause(r))
 	}
-	if r.ZoneOpens.After(p.Now) {
-		why = append(why, "its window opens at "+stamp(r.ZoneOpens))
-	}
-	if !r.ZoneCloses.IsZero() && !r.ZoneCloses.After(p.Now) {
-		why = append(why, "its window closed at "+stamp(r.ZoneCloses))
+	closed := windowHolds(r, p.Now)
+	if closed != "" {
+		why = append(why, closed)
 	}
 	for _, o := range p.Suppressions {
 		switch {
@@ -76,6 +74,12 @@ func holds(r store.PersonRow, p store.Person) []string {
 			why = append(why, "opted out ("+o.Scope+"): it will be suppressed, not sent")
 		}
 	}
+	if closed != "" { // a number with nothing to send now needs no node
+		r.Senders = slices.Clone(r.Senders)
+		for i := range r.Senders {
+			r.Senders[i].Owned = true
+		}
+	}
 	free, held := sendersHold(r, p.Now)
 	switch {
 	case free == "":
@@ -84,6 +88,25 @@ func holds(r store.PersonRow, p store.Person) []string {
 		return []string{"nothing holds it: number " + free + " takes it in its turn"}
 	default:
 		return why
+	}
+}
+
+// windowHolds says for whom and until when the campaign's window is closed, ""
+// when it is open.
+func windowHolds(r store.PersonRow, now time.Time) string {
+	where := ""
+	if r.TZ != "" {
+		where = " (" + zoneName(r.TZ) + ")"
+	}
+	switch {
+	case r.ZoneShut:
+		return "its window is closed" + where + ": no opening is known within a month; is weir serve running?"
+	case r.ZoneOpens.After(now):
+		return "its window opens at " + stamp(r.ZoneOpens) + where
+	case !r.ZoneCloses.IsZero() && !r.ZoneCloses.After(now):
+		return "its window closed at " + stamp(r.ZoneCloses) + where + "; weir serve looks up when it opens next"
+	default:
+		return ""
 	}
 }
 

@@ -25,7 +25,7 @@ func TestAPausedTemplateStopsEveryCampaignOfIt(t *testing.T) {
 	}
 	s.campaign(n, "--no-verify")
 	s.weir("campaign", "create", "d", "--template", "order_update", "--language", "en_US", "--number", second, "--csv", filepath.Join(s.dir, "people.csv"),
-		"--param", "body.1=first_name", "--param", "body.2=order", "--no-verify", "--start")
+		"--param", "body.1=first_name", "--param", "body.2=order", "--no-verify", "--window", "none", "--start")
 	db, err := store.Open(t.Context(), s.database, store.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -49,6 +49,8 @@ type Options struct {
 	Unserved []string
 	// Own are numbers in E.164 that are refused: the senders' own.
 	Own []string
+	// Zones says where contacts' time zones come from.
+	Zones ZoneSource
 	// Encoding is the file's encoding by its WHATWG name, as "windows-1250" or "shift_jis".
 	// Empty: UTF-8, UTF-16 and Windows-1252 are told apart by the file's first 64 KiB.
 	Encoding string
@@ -87,6 +89,7 @@ type File struct {
 	reader   *numbers
 	workers  int
 	refused  strangers
+	zones    *atlas
 	first    row // the first data row, read ahead so that Open can refuse a file without any
 	used     atomic.Bool
 }
@@ -107,6 +110,7 @@ func Open(src io.Reader, opts Options) (*File, error) {
 		return nil, err
 	}
 	f := &File{src: &counter{r: src}, reader: reader, workers: opts.Workers, refused: strangers{opts.Unserved, opts.Own}}
+	f.zones = &atlas{source: opts.Zones, numbers: reader}
 	text, err := f.decode(opts.Encoding)
 	if err != nil {
 		return nil, err

@@ -174,6 +174,10 @@ func (f *File) contact(r row) result {
 		return refuse(f.layout.phone, why, hint)
 	}
 	c.Phone, c.Defaulted = n.e164, n.defaulted
+	place := f.layout.place()
+	if c.Zones, why, hint = f.zones.find(n, cells[place]); why != "" {
+		return refuse(place, why, hint)
+	}
 	if len(f.layout.params) > 0 {
 		c.Values = make([]string, len(f.layout.params))
 	}

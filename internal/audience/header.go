@@ -17,6 +17,7 @@ type layout struct {
 	width    int      // cells that a row must have: columns, and the trailer's
 	widest   int      // cells that a row may have when the surplus is empty
 	phone    int      // index of the phone column
+	zone     int      // index of the column with the time zones, else -1
 	params   []int    // indexes of the wanted columns
 	reason   int      // index of the column "reason" in a file of rejects, else -1
 	rejected bool     // the file was written by Rejects
@@ -62,7 +63,7 @@ func checkText(text []byte) error {
 }
 
 func newLayout(cells []string, opts Options) (layout, error) {
-	l := layout{widest: len(cells), reason: -1}
+	l := layout{widest: len(cells), zone: -1, reason: -1}
 	for i, cell := range cells {
 		cells[i] = trim(cell)
 	}
@@ -118,6 +119,11 @@ func (l *layout) find(opts Options) error {
 	if l.phone, err = index(opts.PhoneColumn, "the phone numbers"); err != nil {
 		return err
 	}
+	if opts.Zones.Column != "" {
+		if l.zone, err = index(opts.Zones.Column, "the time zones"); err != nil {
+			return err
+		}
+	}
 	for _, name := range opts.Params {
 		i, err := index(name, "a template parameter")
 		if err != nil {
@@ -126,6 +132,14 @@ func (l *layout) find(opts Options) error {
 		l.params = append(l.params, i)
 	}
 	return nil
+}
+
+// place is the column that tells where a contact is: the one with the time zones, else the phone's.
+func (l *layout) place() int {
+	if l.zone >= 0 {
+		return l.zone
+	}
+	return l.phone
 }
 
 // columnIndex finds a name among names. Case, outer spaces and the Unicode form do not matter.

@@ -157,7 +157,7 @@ func trailerStart(names []string, opts Options) int {
 	if n < 1 {
 		return -1
 	}
-	wanted := append(slices.Clone(opts.Params), opts.PhoneColumn)
+	wanted := append(slices.Clone(opts.Params), opts.PhoneColumn, opts.Zones.Column)
 	for _, trailer := range trailers {
 		theirs := slices.ContainsFunc(trailer[:], func(name string) bool { return columnIndex(wanted, name) >= 0 })
 		if !theirs && slices.EqualFunc(names[n:], trailer[:], func(a, b string) bool { return fold(a) == b }) {

@@ -15,6 +15,9 @@ type Contact struct {
 	Phone string
 	// Values are the cells of the columns that [Options.Params] named, in that order, trimmed.
 	Values []string
+	// Zones are the time zones that the person may be in, by their IANA names, with commas between them; empty
+	// unless [Options.Zones] asks for them.
+	Zones string
 	// Defaulted says that the number had neither + nor 00, so that [Options.DefaultCountry] decided how to read it.
 	Defaulted bool
 }
@@ -43,6 +46,10 @@ const (
 	ReasonPhoneInvalid   Reason = "no such phone number"
 	ReasonUnserved       Reason = "nothing is delivered there"
 	ReasonOwnNumber      Reason = "the sender's own number"
+
+	ReasonNoZone    Reason = "no time zone known"
+	ReasonZone      Reason = "not a time zone"
+	ReasonNeverOpen Reason = "never within the window"
 
 	ReasonValueMissing Reason = "value missing"
 	ReasonValueControl Reason = "line break, tab or control character"

@@ -59,7 +59,7 @@ func (f *fleet) campaign(ctx context.Context, name string, people, first int, ar
 	}
 	id, err := f.weir(ctx, append([]string{
 		"campaign", "create", name, "--template", "hello", "--language", "en_US", "--number", strings.Join(numberIDs, ","),
-		"--csv", file, "--param", "body.1=first_name", "--no-verify",
+		"--csv", file, "--param", "body.1=first_name", "--no-verify", "--window", "none",
 	}, args...)...)
 	if err != nil {
 		return err

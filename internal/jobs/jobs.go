@@ -14,8 +14,8 @@
 //	resolve_unknowns  every window/10: evidence or the campaign's policy
 //	tend              every 2 s: looks which campaigns are due to start, which may
 //	                  finish, which pauses are over and end by themselves, which
-//	                  pauses and cancels nobody is awaited for, and
-//	                  whose fallback numbers stand in
+//	                  pauses and cancels nobody is awaited for, whose fallback
+//	                  numbers stand in, and when windows open next
 //	sweep             every minute: statuses that found no recipient are tried
 //	                  again, old webhook events, waits and failures are deleted
 //	fold_counts       every minute: the log of counts is replaced by its sums

@@ -159,7 +159,7 @@ type tendWorker struct {
 }
 
 func (w *tendWorker) Work(ctx context.Context, _ *river.Job[tendArgs]) error {
-	errs := []error{w.confirm(ctx), w.resume(ctx), w.fallbacks(ctx), w.reports(ctx)} // one campaign's trouble is not the others'
+	errs := []error{w.store.RefreshWindows(ctx), w.confirm(ctx), w.resume(ctx), w.fallbacks(ctx), w.reports(ctx)} // one campaign's trouble is not the others'
 	active, err := w.store.Campaigns(ctx, store.Scheduled, store.Running, store.Paused, store.Canceling)
 	if err != nil {
 		return errors.Join(append(errs, err)...)

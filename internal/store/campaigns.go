@@ -57,6 +57,9 @@ type CampaignSpec struct {
 	AbsentDays   int
 	Cap, CapDays int
 	Fallback     Fallback
+	// Window is when it may be sent; nil: at any time. What its people's zones are
+	// comes with the import, unless it names one for all.
+	Window *SendWindow
 }
 
 // Campaign is a campaign as it stands.
@@ -101,6 +104,9 @@ func (s *Store) CreateCampaign(ctx context.Context, c CampaignSpec) (int64, erro
 		MaxAttempts: int32(c.MaxAttempts), Jitter: string(c.Jitter),
 		AbsentDays: int32(c.AbsentDays), CapMessages: int32(c.Cap), CapDays: int32(c.CapDays),
 		FallbackWaitSeconds: c.Fallback.Wait.Seconds(), FallbackAfter: int32(c.Fallback.After),
+	}
+	if err := windowed(p, c.Window); err != nil {
+		return 0, err
 	}
 	for _, n := range c.Numbers {
 		p.Numbers = append(p.Numbers, n.ID)
@@ -172,6 +178,9 @@ func (c CampaignSpec) checkSparing() error {
 		return refuse(ErrRefused, "a cap is 1 to 100 messages in 1 to 365 days")
 	case c.Cap > 0 && c.Template.Category != engine.Marketing:
 		return refuse(ErrRefused, "a cap counts marketing, and this campaign is %s: leave the cap out", c.Template.Category)
+	}
+	if err := c.checkWindow(); err != nil {
+		return err
 	}
 	return c.checkBindings()
 }
@@ -273,6 +282,10 @@ func campaign(r db.CampaignsRow) (Campaign, error) {
 	c.TemplateSaid = TemplateSaid{Word: r.TemplateSaid, Go: r.TemplateBears == engine.BearsGo.String(), At: r.TemplateSaidAt.Time}
 	for i, id := range r.Numbers {
 		c.Numbers = append(c.Numbers, CampaignNumber{ID: id, Fallback: r.Roles[i] == role(true)})
+	}
+	var err error
+	if c.Window, err = sendWindow(r.SendWindow); err != nil {
+		return Campaign{}, fmt.Errorf("read campaign %d: %w", r.ID, err)
 	}
 	if err := json.Unmarshal(r.Params, &c.Template.Params); err != nil {
 		return Campaign{}, fmt.Errorf("decode template parameters of campaign %d: %w", r.ID, err)

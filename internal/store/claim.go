@@ -54,7 +54,7 @@ func (s *Store) Claim(ctx context.Context, ask engine.Ask) ([]engine.Recipient, 
 func claimParams(ask engine.Ask) *db.ClaimRecipientsParams {
 	p := &db.ClaimRecipientsParams{
 		Number: ask.Lease.Number, Lease: ask.Lease.ID, Seq: ask.Seq, Free: int32(min(max(ask.Free, 0), 500)), Probe: ask.Probe,
-		Capped: ask.Capped,
+		Capped: ask.Capped, FreshSeconds: ask.Fresh.Seconds(),
 	}
 	for i, slice := range ask.Slices {
 		p.Campaigns = append(p.Campaigns, slice.Campaign)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/weirhq/weir/engine"
 	"github.com/weirhq/weir/internal/store/db"
 )
@@ -41,6 +43,7 @@ type PersonRow struct {
 	CreatedAt, StartAt     time.Time
 	StartedAt, ExpireAt    time.Time
 	ZoneOpens, ZoneCloses  time.Time // zero: always open
+	ZoneShut               bool      // its hours are not known, and it is closed
 	TZ                     string
 	Status                 engine.Status
 	Claim                  int32
@@ -160,7 +163,8 @@ func personRow(r db.PersonRowsRow) (PersonRow, error) {
 		OnUnknown: engine.OnUnknown(r.OnUnknown), MaxAttempts: int(r.MaxAttempts), AbsentDays: int(r.AbsentDays),
 		CreatedAt: r.CreatedAt.Time, StartAt: r.StartAt.Time, StartedAt: r.StartedAt.Time, ExpireAt: r.ExpireAt.Time,
 		ZoneOpens: r.OpensAt.Time, ZoneCloses: r.ClosesAt.Time, TZ: r.Tz,
-		Status: status, Claim: r.Claim, Attempt: int(r.Attempt), Replays: int(r.Replays), Number: r.NumberID, MessageID: r.MessageID, ErrorCode: int(r.ErrorCode),
+		ZoneShut: !r.ClosesAt.Valid || r.ClosesAt.InfinityModifier == pgtype.NegativeInfinity,
+		Status:   status, Claim: r.Claim, Attempt: int(r.Attempt), Replays: int(r.Replays), Number: r.NumberID, MessageID: r.MessageID, ErrorCode: int(r.ErrorCode),
 		DueAt: r.DueAt.Time, AcceptedAt: r.AcceptedAt.Time, SentAt: r.SentAt.Time, DeliveredAt: r.DeliveredAt.Time, ReadAt: r.ReadAt.Time,
 		FailedAt: r.FailedAt.Time, UnknownSince: r.UnknownSince.Time, ClaimedAt: r.ClaimedAt.Time, lastReplay: r.LastReplayID,
 	}, err

@@ -19,6 +19,7 @@ type ImportRow struct {
 	Line      int64    // of the file, from 1; each row's is greater than the last one's
 	Phone     string   // E.164 with +
 	Values    []string // in the order of the campaign's columns; not kept after the next row is asked for
+	Zones     string   // the time zones that the person may be in, IANA names with commas in between; "": nobody asks
 	Defaulted bool     // read with the default country
 	Rejected  bool     // only counted: there is no phone or no message for it
 }
@@ -149,6 +150,7 @@ type importer struct {
 	known    uint64   // … as an earlier import had it
 	phones   *seen
 	ids      idBlock
+	zones    zoneIDs
 	full     chan *batch
 	free     chan *batch
 }
@@ -176,7 +178,7 @@ func (im *importer) open(ctx context.Context) error {
 	}
 	im.known = uint64(r.RowsDigest)
 	im.total = im.from
-	return nil
+	return im.openZones(ctx, r.Zoned)
 }
 
 // run ends with the writer's error, which ends the reading too, or else with

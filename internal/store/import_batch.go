@@ -16,8 +16,10 @@ type batch struct {
 	state  copyRows // for recipients
 	params copyRows // for recipient_params
 	maybe  db.AddMaybeSeenParams
-	los    []int64 // the ids handed out, as runs
-	his    []int64
+
+	newZones db.AddZonesParams
+	los      []int64 // the ids handed out, as runs
+	his      []int64
 
 	line                                int64  // of the last row
 	digest                              uint64 // of all rows up to it
@@ -30,6 +32,7 @@ func (b *batch) reset() {
 	b.params.begin()
 	m := &b.maybe
 	m.Ids, m.Lines, m.Phones, m.Params = m.Ids[:0], m.Lines[:0], m.Phones[:0], m.Params[:0]
+	m.Zones, b.newZones.Zones, b.newZones.Tzs = m.Zones[:0], b.newZones.Zones[:0], b.newZones.Tzs[:0]
 	b.los, b.his = b.los[:0], b.his[:0]
 	b.line, b.read, b.accepted, b.rejected, b.defaulted, b.maybeBytes = 0, 0, 0, 0, 0, 0
 }
@@ -50,8 +53,9 @@ func (b *batch) use(id int64) {
 	b.los, b.his = append(b.los, id), append(b.his, id)
 }
 
-func (b *batch) maybeSeen(id int64, row ImportRow) {
+func (b *batch) maybeSeen(id int64, row ImportRow, zone int16) {
 	m := &b.maybe
+	m.Zones = append(m.Zones, zone)
 	m.Ids, m.Lines = append(m.Ids, id), append(m.Lines, row.Line)
 	m.Phones = append(m.Phones, strings.Clone(row.Phone))
 	literal := arrayLiteral(row.Values)
@@ -95,6 +99,11 @@ func (c *copyRows) end() { c.buf = append(c.buf, 0xff, 0xff) }
 func (c *copyRows) row(fields int16) { c.buf = binary.BigEndian.AppendUint16(c.buf, uint16(fields)) }
 
 func (c *copyRows) int32(v int32) { c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(v)) }
+
+func (c *copyRows) int16(v int16) {
+	c.int32(2)
+	c.buf = binary.BigEndian.AppendUint16(c.buf, uint16(v))
+}
 
 func (c *copyRows) int64(v int64) {
 	c.int32(8)

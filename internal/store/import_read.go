@@ -117,6 +117,7 @@ func digest(sum uint64, row ImportRow) uint64 {
 	}
 	sum = (sum ^ uint64(row.Line)) * prime
 	mix(row.Phone)
+	mix(row.Zones)
 	for _, v := range row.Values {
 		mix(v)
 	}
@@ -133,20 +134,25 @@ func (im *importer) add(ctx context.Context, b *batch, row ImportRow) error {
 		b.rejected++
 		return nil
 	}
+	zone, err := im.zones.of(row, b)
+	if err != nil {
+		return err
+	}
 	id, err := im.nextID(ctx)
 	if err != nil {
 		return err
 	}
 	b.use(id)
 	if im.phones.add(row.Phone) {
-		b.maybeSeen(id, row)
+		b.maybeSeen(id, row, zone)
 		return nil
 	}
 	b.accepted++
-	b.state.row(3)
+	b.state.row(4)
 	b.state.int64(id)
 	b.state.int64(im.campaign)
 	b.state.int64(im.due)
+	b.state.int16(zone)
 	b.params.row(5)
 	b.params.int64(id)
 	b.params.int64(im.campaign)

@@ -16,6 +16,9 @@ import (
 func (im *importer) write(ctx context.Context, b *batch) error {
 	var duplicates int64
 	err := pgx.BeginFunc(ctx, im.conn, func(tx pgx.Tx) error {
+		if err := im.addZones(ctx, tx, b); err != nil {
+			return err
+		}
 		if err := im.copy(ctx, b); err != nil {
 			return err
 		}
@@ -50,7 +53,7 @@ func (im *importer) copy(ctx context.Context, b *batch) error {
 		statement string
 		rows      []byte
 	}{
-		{"COPY recipients (id, campaign_id, due_at) FROM STDIN (FORMAT binary)", b.state.buf},
+		{"COPY recipients (id, campaign_id, due_at, zone) FROM STDIN (FORMAT binary)", b.state.buf},
 		{"COPY recipient_params (id, campaign_id, line, phone, params) FROM STDIN (FORMAT binary)", b.params.buf},
 	} {
 		_, err := im.conn.PgConn().CopyFrom(ctx, bytes.NewReader(t.rows), t.statement)

@@ -1,21 +1,24 @@
 -- A campaign's life as its operator moves it.
 
 -- name: CreateCampaign :many
--- The campaign with its numbers and its one zone. A name in use gives no row;
+-- The campaign with its numbers and its zone: with a window it is closed until
+-- the hours have been looked up, and an import adds those of its people instead. A name in use gives no row;
 -- an unknown number breaks the foreign key, and nothing is made.
 WITH made AS (
     INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts, jitter,
-        absent_days, cap_messages, cap_days, fallback_wait, fallback_after)
+        absent_days, cap_messages, cap_days, fallback_wait, fallback_after, send_window)
     VALUES (@name::text, @template::text, @language::text, @category::text, @params::jsonb, @columns::text[], @priority::int,
         sqlc.narg(start_at)::timestamptz, sqlc.narg(expire_at)::timestamptz, @on_unknown::text, @max_attempts::int, @jitter::text,
         @absent_days::int, nullif(@cap_messages::int, 0), nullif(@cap_days::int, 0),
-        make_interval(secs => @fallback_wait_seconds::double precision), nullif(@fallback_after::int, 0))
+        make_interval(secs => @fallback_wait_seconds::double precision), nullif(@fallback_after::int, 0), sqlc.narg(send_window)::jsonb)
     ON CONFLICT (name) DO NOTHING RETURNING id
 ), sender AS (
     INSERT INTO campaign_numbers (number_id, campaign_id, role)
     SELECT unnest(@numbers::text[]), made.id, unnest(@roles::text[]) FROM made
 ), zoned AS (
-    INSERT INTO campaign_zones (campaign_id) SELECT id FROM made
+    INSERT INTO campaign_zones (campaign_id, tz, closes_at)
+    SELECT id, sqlc.narg(tz)::text, CASE WHEN sqlc.narg(send_window)::jsonb IS NULL THEN 'infinity' ELSE '-infinity' END::timestamptz
+    FROM made WHERE NOT @zoned::boolean
 )
 SELECT id FROM made;
 
@@ -30,7 +33,7 @@ SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.
     (CASE WHEN c.state = 'running' THEN greatest(extract(epoch FROM c.paused_until - now()), 0) ELSE 0 END)::double precision AS paused_seconds,
     c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.stopped, c.resume_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     c.absent_days, coalesce(c.cap_messages, 0)::int AS cap_messages, coalesce(c.cap_days, 0)::int AS cap_days,
-    extract(epoch FROM c.fallback_wait)::double precision AS fallback_wait_seconds, coalesce(c.fallback_after, 0)::int AS fallback_after,
+    extract(epoch FROM c.fallback_wait)::double precision AS fallback_wait_seconds, coalesce(c.fallback_after, 0)::int AS fallback_after, c.send_window,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,

@@ -8,6 +8,7 @@
 --           is one that is forced open, whoever holds the other's probe
 --   slice   floor is how many attempts must have been spent: none, unless a
 --           fallback number asks whose campaign has a primary that is able
+--   zone    closed so early that the last call is written while it is open
 --   due     the literal LIMIT 500 keeps the planner from reading the whole
 --           table; LIMIT NULL would be no limit, hence the coalesces. A probe
 --           is one row, of those that wait longest: whoever became due last has
@@ -51,7 +52,7 @@ WITH lease AS MATERIALIZED (
     JOIN campaigns c ON c.id = a.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
         AND (c.cap_messages IS NULL OR @capped::boolean)
     JOIN campaign_numbers cn ON cn.campaign_id = c.id AND cn.number_id = @number::text
-    JOIN campaign_zones z ON z.campaign_id = a.campaign_id AND z.zone = a.zone AND z.opens_at <= now() AND z.closes_at > now()
+    JOIN campaign_zones z ON z.campaign_id = a.campaign_id AND z.zone = a.zone AND z.opens_at <= now() AND z.closes_at > now() + make_interval(secs => @fresh_seconds::double precision)
     ORDER BY c.priority DESC, a.turn
 ), due AS MATERIALIZED (
     SELECT q.* FROM (

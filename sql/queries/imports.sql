@@ -16,7 +16,17 @@ ON CONFLICT (campaign_id) DO UPDATE SET
     head_sha256 = CASE WHEN i.line = 0 THEN excluded.head_sha256 ELSE i.head_sha256 END,
     size = CASE WHEN i.line = 0 THEN excluded.size ELSE i.size END
 RETURNING i.file, i.head_sha256, i.size, i.line, i.rows_digest, i.rows_read, i.accepted, i.rejected, i.duplicate, i.defaulted,
-    (SELECT c.created_at FROM campaigns c WHERE c.id = i.campaign_id)::timestamptz AS created_at;
+    (SELECT c.created_at FROM campaigns c WHERE c.id = i.campaign_id)::timestamptz AS created_at,
+    (NOT EXISTS (SELECT FROM campaign_zones z WHERE z.campaign_id = i.campaign_id AND z.zone = 0))::boolean AS zoned;
+
+-- name: ImportZones :many
+-- The zones that an import has met so far.
+SELECT z.zone, z.tz::text AS tz FROM campaign_zones z WHERE z.campaign_id = @campaign::bigint AND z.tz IS NOT NULL;
+
+-- name: AddZones :exec
+-- Closed, until their hours have been looked up.
+INSERT INTO campaign_zones (campaign_id, zone, tz, closes_at)
+SELECT @campaign::bigint, unnest(@zones::smallint[]), unnest(@tzs::text[]), '-infinity';
 
 -- name: NextRecipientBlock :one
 -- The first id of a block of 10 000. Blocks of a lost import are not used again.
@@ -26,13 +36,14 @@ SELECT nextval('recipient_blocks')::bigint;
 -- Rows whose phone may be in the campaign already; the unique index decides,
 -- and the first line wins. Params travel as array literals.
 WITH maybe AS (
-    SELECT unnest(@ids::bigint[]) AS id, unnest(@lines::bigint[]) AS line, unnest(@phones::text[]) AS phone, unnest(@params::text[]) AS params
+    SELECT unnest(@ids::bigint[]) AS id, unnest(@lines::bigint[]) AS line, unnest(@phones::text[]) AS phone, unnest(@params::text[]) AS params, unnest(@zones::smallint[]) AS zone
 ), added AS (
     INSERT INTO recipient_params (id, campaign_id, line, phone, params)
     SELECT id, @campaign::bigint, line, phone, params::text[] FROM maybe ORDER BY line
     ON CONFLICT (phone, campaign_id) DO NOTHING RETURNING id
 )
-INSERT INTO recipients (id, campaign_id, due_at) SELECT id, @campaign::bigint, @due_at::timestamptz FROM added;
+INSERT INTO recipients (id, campaign_id, due_at, zone)
+SELECT added.id, @campaign::bigint, @due_at::timestamptz, maybe.zone FROM added JOIN maybe ON maybe.id = added.id;
 
 -- name: AddRanges :exec
 -- Runs of ids that were handed out, in order; one that goes on where the last

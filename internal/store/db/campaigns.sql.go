@@ -84,7 +84,7 @@ SELECT c.id, c.name, c.template, c.language, c.category, c.params, c.columns, c.
     (CASE WHEN c.state = 'running' THEN greatest(extract(epoch FROM c.paused_until - now()), 0) ELSE 0 END)::double precision AS paused_seconds,
     c.start_at, c.started_at, c.finished_at, c.expire_at, c.control_at, c.confirmed_at, c.stopped, c.resume_at, c.priority, c.on_unknown, c.max_attempts, c.jitter, c.created_at,
     c.absent_days, coalesce(c.cap_messages, 0)::int AS cap_messages, coalesce(c.cap_days, 0)::int AS cap_days,
-    extract(epoch FROM c.fallback_wait)::double precision AS fallback_wait_seconds, coalesce(c.fallback_after, 0)::int AS fallback_after,
+    extract(epoch FROM c.fallback_wait)::double precision AS fallback_wait_seconds, coalesce(c.fallback_after, 0)::int AS fallback_after, c.send_window,
     ARRAY(SELECT cn.number_id FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS numbers,
     ARRAY(SELECT cn.role FROM campaign_numbers cn WHERE cn.campaign_id = c.id ORDER BY cn.role DESC, cn.number_id)::text[] AS roles,
     coalesce(i.file, '')::text AS file, coalesce(i.rows_read, 0)::bigint AS rows_read, coalesce(i.accepted, 0)::bigint AS accepted,
@@ -134,6 +134,7 @@ type CampaignsRow struct {
 	CapDays             int32
 	FallbackWaitSeconds float64
 	FallbackAfter       int32
+	SendWindow          []byte
 	Numbers             []string
 	Roles               []string
 	File                string
@@ -187,6 +188,7 @@ func (q *Queries) Campaigns(ctx context.Context, db DBTX, arg *CampaignsParams) 
 			&i.CapDays,
 			&i.FallbackWaitSeconds,
 			&i.FallbackAfter,
+			&i.SendWindow,
 			&i.Numbers,
 			&i.Roles,
 			&i.File,
@@ -234,17 +236,19 @@ const createCampaign = `-- name: CreateCampaign :many
 
 WITH made AS (
     INSERT INTO campaigns (name, template, language, category, params, columns, priority, start_at, expire_at, on_unknown, max_attempts, jitter,
-        absent_days, cap_messages, cap_days, fallback_wait, fallback_after)
+        absent_days, cap_messages, cap_days, fallback_wait, fallback_after, send_window)
     VALUES ($1::text, $2::text, $3::text, $4::text, $5::jsonb, $6::text[], $7::int,
         $8::timestamptz, $9::timestamptz, $10::text, $11::int, $12::text,
         $13::int, nullif($14::int, 0), nullif($15::int, 0),
-        make_interval(secs => $16::double precision), nullif($17::int, 0))
+        make_interval(secs => $16::double precision), nullif($17::int, 0), $18::jsonb)
     ON CONFLICT (name) DO NOTHING RETURNING id
 ), sender AS (
     INSERT INTO campaign_numbers (number_id, campaign_id, role)
-    SELECT unnest($18::text[]), made.id, unnest($19::text[]) FROM made
+    SELECT unnest($19::text[]), made.id, unnest($20::text[]) FROM made
 ), zoned AS (
-    INSERT INTO campaign_zones (campaign_id) SELECT id FROM made
+    INSERT INTO campaign_zones (campaign_id, tz, closes_at)
+    SELECT id, $21::text, CASE WHEN $18::jsonb IS NULL THEN 'infinity' ELSE '-infinity' END::timestamptz
+    FROM made WHERE NOT $22::boolean
 )
 SELECT id FROM made
 `
@@ -267,12 +271,16 @@ type CreateCampaignParams struct {
 	CapDays             int32
 	FallbackWaitSeconds float64
 	FallbackAfter       int32
+	SendWindow          []byte
 	Numbers             []string
 	Roles               []string
+	Tz                  pgtype.Text
+	Zoned               bool
 }
 
 // A campaign's life as its operator moves it.
-// The campaign with its numbers and its one zone. A name in use gives no row;
+// The campaign with its numbers and its zone: with a window it is closed until
+// the hours have been looked up, and an import adds those of its people instead. A name in use gives no row;
 // an unknown number breaks the foreign key, and nothing is made.
 func (q *Queries) CreateCampaign(ctx context.Context, db DBTX, arg *CreateCampaignParams) ([]int64, error) {
 	rows, err := db.Query(ctx, createCampaign,
@@ -293,8 +301,11 @@ func (q *Queries) CreateCampaign(ctx context.Context, db DBTX, arg *CreateCampai
 		arg.CapDays,
 		arg.FallbackWaitSeconds,
 		arg.FallbackAfter,
+		arg.SendWindow,
 		arg.Numbers,
 		arg.Roles,
+		arg.Tz,
+		arg.Zoned,
 	)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ WITH lease AS MATERIALIZED (
     JOIN campaigns c ON c.id = a.campaign_id AND c.state = 'running' AND c.start_at <= now() AND coalesce(c.expire_at, 'infinity') > now() AND coalesce(c.paused_until, '-infinity') <= now()
         AND (c.cap_messages IS NULL OR $8::boolean)
     JOIN campaign_numbers cn ON cn.campaign_id = c.id AND cn.number_id = $1::text
-    JOIN campaign_zones z ON z.campaign_id = a.campaign_id AND z.zone = a.zone AND z.opens_at <= now() AND z.closes_at > now()
+    JOIN campaign_zones z ON z.campaign_id = a.campaign_id AND z.zone = a.zone AND z.opens_at <= now() AND z.closes_at > now() + make_interval(secs => $9::double precision)
     ORDER BY c.priority DESC, a.turn
 ), due AS MATERIALIZED (
     SELECT q.id, q.due_at, q.replays, q.category, q.absent_days, q.cap_messages, q.cap_days, q.waba_id FROM (
@@ -51,7 +51,7 @@ WITH lease AS MATERIALIZED (
                 ORDER BY h.due_at DESC, h.id OFFSET 1000 LIMIT 1), '-infinity')
             ORDER BY r.due_at DESC, r.id LIMIT coalesce(slice.n, 0) FOR NO KEY UPDATE SKIP LOCKED) d
         WHERE slice.floor IS NOT NULL
-        LIMIT coalesce(least($9::int, CASE WHEN $3::text <> '' THEN 1 END), 0)) q
+        LIMIT coalesce(least($10::int, CASE WHEN $3::text <> '' THEN 1 END), 0)) q
     LIMIT 500
 ), twin AS MATERIALIZED (
     SELECT w.id, w.ahead FROM (SELECT due.id, row_number() OVER (PARTITION BY p.phone, due.category ORDER BY due.id) - 1 AS ahead
@@ -87,7 +87,7 @@ WITH lease AS MATERIALIZED (
     INSERT INTO attempts (recipient_id, claim, number_id, title) SELECT id, claim, $1::text, why FROM taken WHERE status = 'suppressed'
 ), booked AS (
     INSERT INTO claims (number_id, lease_id, seq, ids, fences, dues)
-    SELECT $1::text, $2::uuid, $10::bigint, array_agg(id ORDER BY id), array_agg(claim ORDER BY id), array_agg(due_at ORDER BY id)
+    SELECT $1::text, $2::uuid, $11::bigint, array_agg(id ORDER BY id), array_agg(claim ORDER BY id), array_agg(due_at ORDER BY id)
     FROM taken WHERE status = 'sending' HAVING count(*) > 0
 ), counted AS (
     INSERT INTO campaign_counts (campaign_id, status, n)
@@ -98,16 +98,17 @@ SELECT id, campaign_id, claim, attempt, status::text AS status, code::int AS cod
 `
 
 type ClaimRecipientsParams struct {
-	Number    string
-	Lease     string
-	Probe     string
-	Campaigns []int64
-	Zones     []int16
-	Shares    []int32
-	Turns     []int32
-	Capped    bool
-	Free      int32
-	Seq       int64
+	Number       string
+	Lease        string
+	Probe        string
+	Campaigns    []int64
+	Zones        []int16
+	Shares       []int32
+	Turns        []int32
+	Capped       bool
+	FreshSeconds float64
+	Free         int32
+	Seq          int64
 }
 
 type ClaimRecipientsRow struct {
@@ -131,6 +132,7 @@ type ClaimRecipientsRow struct {
 //	        is one that is forced open, whoever holds the other's probe
 //	slice   floor is how many attempts must have been spent: none, unless a
 //	        fallback number asks whose campaign has a primary that is able
+//	zone    closed so early that the last call is written while it is open
 //	due     the literal LIMIT 500 keeps the planner from reading the whole
 //	        table; LIMIT NULL would be no limit, hence the coalesces. A probe
 //	        is one row, of those that wait longest: whoever became due last has
@@ -161,6 +163,7 @@ func (q *Queries) ClaimRecipients(ctx context.Context, db DBTX, arg *ClaimRecipi
 		arg.Shares,
 		arg.Turns,
 		arg.Capped,
+		arg.FreshSeconds,
 		arg.Free,
 		arg.Seq,
 	)

@@ -13,13 +13,14 @@ import (
 
 const addMaybeSeen = `-- name: AddMaybeSeen :execrows
 WITH maybe AS (
-    SELECT unnest($3::bigint[]) AS id, unnest($4::bigint[]) AS line, unnest($5::text[]) AS phone, unnest($6::text[]) AS params
+    SELECT unnest($3::bigint[]) AS id, unnest($4::bigint[]) AS line, unnest($5::text[]) AS phone, unnest($6::text[]) AS params, unnest($7::smallint[]) AS zone
 ), added AS (
     INSERT INTO recipient_params (id, campaign_id, line, phone, params)
     SELECT id, $1::bigint, line, phone, params::text[] FROM maybe ORDER BY line
     ON CONFLICT (phone, campaign_id) DO NOTHING RETURNING id
 )
-INSERT INTO recipients (id, campaign_id, due_at) SELECT id, $1::bigint, $2::timestamptz FROM added
+INSERT INTO recipients (id, campaign_id, due_at, zone)
+SELECT added.id, $1::bigint, $2::timestamptz, maybe.zone FROM added JOIN maybe ON maybe.id = added.id
 `
 
 type AddMaybeSeenParams struct {
@@ -29,6 +30,7 @@ type AddMaybeSeenParams struct {
 	Lines    []int64
 	Phones   []string
 	Params   []string
+	Zones    []int16
 }
 
 // Rows whose phone may be in the campaign already; the unique index decides,
@@ -41,6 +43,7 @@ func (q *Queries) AddMaybeSeen(ctx context.Context, db DBTX, arg *AddMaybeSeenPa
 		arg.Lines,
 		arg.Phones,
 		arg.Params,
+		arg.Zones,
 	)
 	if err != nil {
 		return 0, err
@@ -69,6 +72,23 @@ type AddRangesParams struct {
 // range ended makes it longer.
 func (q *Queries) AddRanges(ctx context.Context, db DBTX, arg *AddRangesParams) error {
 	_, err := db.Exec(ctx, addRanges, arg.Campaign, arg.Los, arg.His)
+	return err
+}
+
+const addZones = `-- name: AddZones :exec
+INSERT INTO campaign_zones (campaign_id, zone, tz, closes_at)
+SELECT $1::bigint, unnest($2::smallint[]), unnest($3::text[]), '-infinity'
+`
+
+type AddZonesParams struct {
+	Campaign int64
+	Zones    []int16
+	Tzs      []string
+}
+
+// Closed, until their hours have been looked up.
+func (q *Queries) AddZones(ctx context.Context, db DBTX, arg *AddZonesParams) error {
+	_, err := db.Exec(ctx, addZones, arg.Campaign, arg.Zones, arg.Tzs)
 	return err
 }
 
@@ -139,6 +159,36 @@ func (q *Queries) FinishImport(ctx context.Context, db DBTX, arg *FinishImportPa
 	return result.RowsAffected(), nil
 }
 
+const importZones = `-- name: ImportZones :many
+SELECT z.zone, z.tz::text AS tz FROM campaign_zones z WHERE z.campaign_id = $1::bigint AND z.tz IS NOT NULL
+`
+
+type ImportZonesRow struct {
+	Zone int16
+	Tz   string
+}
+
+// The zones that an import has met so far.
+func (q *Queries) ImportZones(ctx context.Context, db DBTX, campaign int64) ([]ImportZonesRow, error) {
+	rows, err := db.Query(ctx, importZones, campaign)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ImportZonesRow
+	for rows.Next() {
+		var i ImportZonesRow
+		if err := rows.Scan(&i.Zone, &i.Tz); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockImport = `-- name: LockImport :exec
 
 SELECT pg_advisory_lock(hashtextextended('weir.import', $1::bigint))
@@ -173,7 +223,8 @@ ON CONFLICT (campaign_id) DO UPDATE SET
     head_sha256 = CASE WHEN i.line = 0 THEN excluded.head_sha256 ELSE i.head_sha256 END,
     size = CASE WHEN i.line = 0 THEN excluded.size ELSE i.size END
 RETURNING i.file, i.head_sha256, i.size, i.line, i.rows_digest, i.rows_read, i.accepted, i.rejected, i.duplicate, i.defaulted,
-    (SELECT c.created_at FROM campaigns c WHERE c.id = i.campaign_id)::timestamptz AS created_at
+    (SELECT c.created_at FROM campaigns c WHERE c.id = i.campaign_id)::timestamptz AS created_at,
+    (NOT EXISTS (SELECT FROM campaign_zones z WHERE z.campaign_id = i.campaign_id AND z.zone = 0))::boolean AS zoned
 `
 
 type OpenImportParams struct {
@@ -195,6 +246,7 @@ type OpenImportRow struct {
 	Duplicate  int64
 	Defaulted  int64
 	CreatedAt  pgtype.Timestamptz
+	Zoned      bool
 }
 
 // Begins or resumes. Until the first batch is committed, another file may take
@@ -225,6 +277,7 @@ func (q *Queries) OpenImport(ctx context.Context, db DBTX, arg *OpenImportParams
 			&i.Duplicate,
 			&i.Defaulted,
 			&i.CreatedAt,
+			&i.Zoned,
 		); err != nil {
 			return nil, err
 		}

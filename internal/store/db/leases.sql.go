@@ -71,6 +71,8 @@ WITH living AS (
     WHERE EXISTS (SELECT FROM claims c WHERE c.number_id = n.id)
        OR EXISTS (SELECT FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id
                   WHERE cn.number_id = n.id AND c.state IN ('running', 'pausing', 'canceling')
+                    AND (c.state <> 'running' OR EXISTS (SELECT FROM campaign_zones z
+                         WHERE z.campaign_id = c.id AND z.opens_at <= now() + interval '15 seconds' AND z.closes_at > now()))
                     AND (cn.role = 'primary' OR fallback_floor(c.id) IS NOT NULL))
 )
 SELECT living.ids::text[] AS nodes, living.apart::text[] AS apart, coalesce(needed.number_id, '')::text AS number_id,
@@ -93,8 +95,9 @@ type CensusRow struct {
 
 // Ownership. Expiry is judged by the database's clock alone; a bidder also
 // proves that it has watched the lease stand still.
-// A number needs an owner while it has a running, pausing or canceling
-// campaign, or claims rows that a dead owner left; a fallback number only while
+// A number needs an owner while it has a pausing or canceling campaign, a
+// running one with a zone that is open or about to be (an owner takes a moment to
+// be found), or claims rows that a dead owner left; a fallback number only while
 // it may claim something. The living nodes stand in every row, and those of them
 // that cannot reach the platform; a row without a number says that none needs an
 // owner.

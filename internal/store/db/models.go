@@ -174,6 +174,7 @@ type Campaign struct {
 	AbsentDays     int32
 	CapMessages    pgtype.Int4
 	CapDays        pgtype.Int4
+	SendWindow     []byte
 	CreatedAt      pgtype.Timestamptz
 }
 
