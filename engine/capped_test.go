@@ -15,12 +15,15 @@ func TestClaimsOfCappedCampaignsWaitTheirTurn(t *testing.T) {
 		store.campaign(1, 0, 50)
 		r := startLane(t, store, &ledger{latency: 50 * time.Millisecond})
 		time.Sleep(10 * time.Second)
-		for _, a := range store.asks {
-			if a.Capped {
-				t.Fatal("a claim without a cap waits its turn")
+		store.change(func() {
+			for _, a := range store.asks {
+				if a.Capped {
+					t.Error("a claim without a cap waits its turn")
+				}
 			}
-		}
-		store.campaign(2, 0, 50).Capped = true
+		})
+		capped := store.campaign(2, 0, 50)
+		store.change(func() { capped.Capped = true })
 		time.Sleep(10 * time.Second)
 		r.finish()
 		if n := store.counts(2); n[Accepted] != 50 {

@@ -121,7 +121,7 @@ func TestTimeline(t *testing.T) {
 		got = append(got, strings.TrimPrefix(e.At, "2030-01-02T03:")+" "+e.Campaign+" "+e.What)
 	}
 	want := []string{
-		"00:00Z old in the audience: line 9 of g.csv", "00:00Z old claim 1 from number n2: failed: 131026 no",
+		"00:00Z old in the audience: line 9 of g.csv", "00:00Z old claim 1 from number n2: failed: 131026 no; leave the phone out of the next audience",
 		"01:00Z new in the audience: line 2 of f.csv", "02:00Z new campaign started", "03:00Z new claim 1 from number n1: answered 503 down",
 		"04:00Z new claim 2 from number n1: no word of it came; the campaign's policy decided (unknown_outcome)",
 		"05:00Z new replayed by ana (id), time 1, forced", "06:00Z new accepted from number n1", "07:00Z new delivered",

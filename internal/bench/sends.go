@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,12 +80,14 @@ func (b *Bench) timed(ctx context.Context, c contender) (spent, error) {
 	return after.since(before), err
 }
 
-// counted is a store that says when so many recipients have their result.
+// counted is a store that says when so many recipients have been accepted, or
+// that one never will be: the sink takes everything, so that is a fault.
 type counted struct {
 	engine.Store
 	want int64
 	have atomic.Int64
-	done chan struct{}
+	done chan struct{} // closed with the last
+	lost chan error    // capacity 1
 }
 
 func (c *counted) Record(ctx context.Context, lease engine.LeaseID, results []engine.Result, done []int64) error {
@@ -98,8 +101,15 @@ func (c *counted) Record(ctx context.Context, lease engine.LeaseID, results []en
 func (c *counted) count(results []engine.Result) {
 	n := int64(0)
 	for _, r := range results {
-		if r.Status == engine.Accepted {
+		switch r.Status {
+		case engine.Accepted:
 			n++
+		case engine.Pending: // given back; it comes again
+		default:
+			select {
+			case c.lost <- fmt.Errorf("a message ended %s (%s): is the machine too busy to measure?", r.Status, r.Title):
+			default:
+			}
 		}
 	}
 	if now := c.have.Add(n); now >= c.want && now-n < c.want {
@@ -107,16 +117,39 @@ func (c *counted) count(results []engine.Result) {
 	}
 }
 
+// wait ends with the last result, with a message that is lost, or with ctx.
+func (c *counted) wait(ctx context.Context) error {
+	select {
+	case <-c.done:
+		return nil
+	case err := <-c.lost:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // weightless is a store whose claims and results never leave this process.
 type weightless struct {
 	*counted
-	next atomic.Int64
+
+	mu   sync.Mutex
+	next int64
+	back []int64 // given back
 }
 
 func (w *weightless) Claim(_ context.Context, ask engine.Ask) ([]engine.Recipient, error) {
-	last := w.next.Add(int64(ask.Free))
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	rows := make([]engine.Recipient, 0, ask.Free)
-	for id := last - int64(ask.Free) + 1; id <= min(last, w.want); id++ {
+	for len(rows) < ask.Free && (len(w.back) > 0 || w.next < w.want) {
+		var id int64
+		if last := len(w.back) - 1; last >= 0 {
+			id, w.back = w.back[last], w.back[:last]
+		} else {
+			w.next++
+			id = w.next
+		}
 		rows = append(rows, engine.Recipient{
 			ID: id, Campaign: ask.Slices[0].Campaign, Claim: 1, Attempt: 1, Phone: phone(id), Values: []string{"Maria", "A-1"},
 		})
@@ -125,6 +158,13 @@ func (w *weightless) Claim(_ context.Context, ask engine.Ask) ([]engine.Recipien
 }
 
 func (w *weightless) Record(_ context.Context, _ engine.LeaseID, results []engine.Result, _ []int64) error {
+	w.mu.Lock()
+	for _, r := range results {
+		if r.Status == engine.Pending {
+			w.back = append(w.back, r.Recipient)
+		}
+	}
+	w.mu.Unlock()
 	w.count(results)
 	return nil
 }
@@ -148,13 +188,13 @@ func (b *Bench) lanes(ctx context.Context, rows int, over func(*counted) engine.
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		c := &counted{Store: b.Store, want: int64(b.opts.Rows), done: make(chan struct{})}
+		c := &counted{Store: b.Store, want: int64(b.opts.Rows), done: make(chan struct{}), lost: make(chan error, 1)}
 		return b.called(ctx, 0, accepted, func(ctx context.Context, client *cloudapi.Client) error {
 			n, err := engine.NewNode(engine.Options{Store: over(c), Sender: client, ID: "bench", MaxSenders: mostSenders, Logger: b.opts.Logger})
 			if err != nil {
 				return err
 			}
-			return during(ctx, n.Run, func(ctx context.Context) error { return wait(ctx, c.done) })
+			return during(ctx, n.Run, c.wait)
 		})
 	}, nil
 }

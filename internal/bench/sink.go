@@ -3,7 +3,6 @@ package bench
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -90,7 +89,7 @@ func (s *sink) serve(c net.Conn) {
 			return
 		}
 		id := "wamid.bench" + strconv.FormatInt(s.ids.Add(1), 10)
-		if s.accepted != nil {
+		if s.accepted != nil && number != "" {
 			s.accepted(arrival{number: number, callback: callback(body), id: id, at: time.Now()})
 		}
 		if s.latency > 0 {
@@ -102,15 +101,15 @@ func (s *sink) serve(c net.Conn) {
 	}
 }
 
-// readHead reads a request down to its body: whose number it is for, and how
-// long the body is.
+// readHead reads a request down to its body: whose number it is a message for,
+// "" when it is none, and how long the body is.
 func readHead(in *bufio.Reader) (number string, size int, err error) {
 	head := textproto.NewReader(in)
 	line, err := head.ReadLine() // POST /v25.0/NUMBER/messages HTTP/1.1
 	if err != nil {
 		return "", 0, err
 	}
-	if parts := strings.Split(line, "/"); len(parts) > 2 {
+	if parts := strings.Split(line, "/"); len(parts) > 3 && strings.HasPrefix(line, "POST ") {
 		number = parts[2]
 	}
 	for {
@@ -139,14 +138,4 @@ func callback(body []byte) string {
 	}
 	id, _, _ := bytes.Cut(rest, []byte(`"`))
 	return string(id)
-}
-
-// wait ends with done, or with ctx's end.
-func wait(ctx context.Context, done <-chan struct{}) error {
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

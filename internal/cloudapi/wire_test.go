@@ -209,7 +209,7 @@ func TestProvablyUnsent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newTestClient(t, tc.url, func(o *Options) { o.TLSTimeout = tc.patience })
+			c := newTestClient(t, tc.url, func(o *Options) { o.TLSTimeout = cmp.Or(tc.patience, time.Minute) })
 			a := c.Send(t.Context(), testSend())
 			if a.Action != engine.Release || !a.Local || !strings.Contains(a.Title, tc.title) {
 				t.Errorf("got %v %v %q", a.Action, a.Scope, a.Title)
