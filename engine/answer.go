@@ -15,7 +15,7 @@ const (
 	Fail                       // this recipient never: the platform's word, or ours where it is Local, for no call was made
 	StopCampaign               // nothing of this campaign (or of its template) will go through: until an operator acts, or for After
 	StopNumber                 // nothing of this number (or its WABA, or app) will go through until an operator acts
-	Release                    // provably no call was made: give the row back, spend nothing
+	Release                    // provably no call reached the platform: give the row back, spend nothing
 )
 
 var actionNames = [...]string{
@@ -82,5 +82,5 @@ type Answer struct {
 	Suspect   bool          // Fail, Reschedule: more likely the campaign's fault than the row's when it repeats
 	Once      bool          // Reschedule: one more call is all it is worth; the same answer again ends the row
 	Spare     Spare         // Reschedule, Fail: what else must leave this person in peace
-	Local     bool          // it was met on this side, as a name that does not resolve or our own proxy: it says nothing of the platform. From ScopeNumber on it is the number's alone, as a token that cannot be read
+	Local     bool          // it was met on this side, as a name that does not resolve, a redirect or our own proxy: it says nothing of the platform. From ScopeNumber on it is the number's alone, as a token that cannot be read
 }

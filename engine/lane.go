@@ -185,7 +185,7 @@ func (l *lane) react(r *row, begun time.Time, a Answer) Answer {
 	case Accept:
 		l.guard.accepted(r.Campaign, begun, time.Now())
 	case Pause, Release, Reconcile:
-		// A call that never left this machine, or met our own proxy, is no
+		// A call that never left this machine, or was met on the way, is no
 		// throttle, but to claim the next row at once, for ever, would be a loop
 		// at full rate.
 		if a.Action == Pause || a.Local {
@@ -221,7 +221,7 @@ func (l *lane) rest(r *row, begun time.Time, a Answer) {
 	}
 	l.bucket.pause(now, d)
 	rate := l.fit(now)
-	l.log.Warn("number pauses", "for", d, "then", rate, "action", a.Action.String(), "code", a.Code, "title", a.Title, "campaign", r.Campaign)
+	l.log.Warn("number pauses", "for", d, "then", rate, "action", a.Action.String(), "code", a.Code, "title", a.Title, "advice", a.Advice, "campaign", r.Campaign)
 	signal(l.wake)
 }
 

@@ -17,8 +17,9 @@ import (
 // or 429), so it decides only where there is no code or none that is listed.
 //
 // An answer without a readable word from Meta is Reconcile: gateways and
-// proxies answer in HTML, and none of them knows what Meta did. It accepts only
-// with a message id, and its titles hold no text that could name a recipient.
+// proxies answer in HTML, and none of them knows what Meta did. A redirect alone
+// is Release: the request was turned away before Meta. It accepts only with a
+// message id, and its titles hold no text that could name a recipient.
 func Classify(status int, header http.Header, body []byte) engine.Answer {
 	r := parseReply(body)
 	switch {
@@ -149,13 +150,13 @@ func wordless(status int, header http.Header) engine.Answer {
 			Action: engine.Pause, Scope: engine.ScopeNumber, Throttled: true,
 			After: regain(header), Title: "HTTP 429 without an error code",
 		}
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		// Meta's endpoint does not redirect. Something else sits at the address
-		// and says the request belongs elsewhere: a matter of configuration.
-		return engine.Answer{
-			Action: engine.StopNumber, Scope: engine.ScopeApp,
-			Title: "the API's address answers with a redirect", Advice: "check WEIR_GRAPH_URL and the proxy", Local: true,
-		}
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		// Meta's endpoint does not redirect. Something else answers on this node's
+		// way, a captive portal or a proxy, and sends the request elsewhere instead
+		// of taking it. Another node's way may be good, so nothing stops by it.
+		a := release("the API's address answers with a redirect")
+		a.Advice, a.Local = "check this node's proxy and network, and WEIR_GRAPH_URL", true
+		return a
 	default:
 		a := reconcile("HTTP " + strconv.Itoa(status) + " without a readable answer")
 		a.Local = status >= 500 && fromProxy(header)

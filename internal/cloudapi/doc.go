@@ -3,8 +3,8 @@
 // here; what leaves this package is said in engine's words.
 //
 // It promises that one Send puts at most one request on the wire, that an
-// answer of Release means not one byte of the request was written, that an
-// answer of Accept carries the platform's message id, and that a webhook
+// answer of Release means not one byte of the request was written or a redirect
+// turned it away, that an answer of Accept carries the platform's message id, and that a webhook
 // answered with 200 has been stored.
 //
 // It never retries, never follows a redirect, never decides a policy, and

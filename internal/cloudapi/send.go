@@ -14,9 +14,10 @@ import (
 var _ engine.Sender = (*Client)(nil)
 
 // Send makes one call: at most one request on the wire, at most Timeout long.
-// Release means that no byte of it was written: Local when this node could not
-// reach the platform, else it was not allowed to try. Reconcile means that it was written, even in part, and that no answer
-// could be read. Fail is always the platform's word: a message that cannot be
+// Release means that no byte of it was written, or that a redirect turned it away:
+// Local when this node could not reach the platform, else it was not allowed to
+// try. Reconcile means that it was written, even in part, and that no answer could
+// be read. Fail is always the platform's word: a message that cannot be
 // written stops its campaign instead.
 func (c *Client) Send(ctx context.Context, m engine.Message) engine.Answer {
 	n := c.number(m.Number)

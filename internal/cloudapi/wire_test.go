@@ -38,7 +38,7 @@ func TestOneCallIsAtMostOneRequest(t *testing.T) {
 		"endless body":                    {endless, engine.Reconcile, 0},
 		"continue first":                  {func(_ *wire, _ int, c *wireConn) { c.request(); c.say("HTTP/1.1 100 Continue\r\n\r\n"); c.accept() }, engine.Accept, 0},
 		"early hints first":               {func(_ *wire, _ int, c *wireConn) { c.request(); c.say("HTTP/1.1 103 Early Hints\r\n\r\n"); c.accept() }, engine.Accept, 0},
-		"redirect":                        {redirect, engine.StopNumber, 0},
+		"redirect":                        {redirect, engine.Release, 0},
 		"answer without reading the body": {hasty, engine.Fail, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
