@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -45,15 +46,18 @@ func (b *Bench) paced(ctx context.Context, n int) (map[string][]time.Time, error
 	if err != nil {
 		return nil, err
 	}
-	people := int(b.opts.paceRate*(b.opts.paceFor+2*time.Second).Seconds()) * n // so that nobody's run out
+	people := int(b.opts.paceRate*(b.opts.paceFor+30*time.Second).Seconds()) * n // enough for those that begin first
 	if _, err := b.campaign(ctx, "pace", people, numbers); err != nil {
 		return nil, err
 	}
 	var mu sync.Mutex
-	ledger := map[string][]time.Time{}
+	ledger, begun := map[string][]time.Time{}, make(chan struct{})
 	note := func(a arrival) {
 		mu.Lock()
 		defer mu.Unlock()
+		if ledger[a.number] == nil && len(ledger) == n-1 {
+			close(begun) // by the last of them
+		}
 		ledger[a.number] = append(ledger[a.number], a.at)
 	}
 	err = b.called(ctx, paceLatency, note, func(ctx context.Context, client *cloudapi.Client) error {
@@ -62,12 +66,7 @@ func (b *Bench) paced(ctx context.Context, n int) (map[string][]time.Time, error
 			return err
 		}
 		return during(ctx, node.Run, func(ctx context.Context) error {
-			select {
-			case <-time.After(b.opts.paceFor):
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			return errors.Join(wait(ctx, begun), wait(ctx, time.After(b.opts.paceFor)))
 		})
 	})
 	mu.Lock()
@@ -75,10 +74,17 @@ func (b *Bench) paced(ctx context.Context, n int) (map[string][]time.Time, error
 	for _, times := range ledger {
 		slices.SortFunc(times, time.Time.Compare)
 	}
-	if err == nil && len(ledger) < n {
-		err = fmt.Errorf("only %d numbers sent", len(ledger))
-	}
 	return ledger, err
+}
+
+// wait ends with done, or with ctx.
+func wait[T any](ctx context.Context, done <-chan T) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // busiest is the most arrivals of any second.
