@@ -17,11 +17,11 @@ import (
 // or 429), so it decides only where there is no code or none that is listed.
 //
 // An answer without a readable word from Meta is Reconcile: gateways and
-// proxies answer in HTML, and none of them knows what Meta did. A redirect alone
+// proxies answer in HTML or in JSON of their own, and none of them knows what Meta did. A redirect alone
 // is Release: the request was turned away before Meta. It accepts only with a
 // message id, and its titles hold no text that could name a recipient.
 func Classify(status int, header http.Header, body []byte) engine.Answer {
-	r := parseReply(body)
+	r := parseReply(status, body)
 	switch {
 	case r.messageID != "" && isSuccess(status):
 		return accept(r)

@@ -51,7 +51,7 @@ var countedReplies = []string{
 	acceptedBody,
 	`{"error":{"code":130429}}`,
 	`{"error":{"code":131201}}`,
-	`{"error":{"code":999999}}`,
+	`{"error":{"code":999999,"type":"OAuthException"}}`,
 	`<html>`,
 	`{"error":{"code":0}}`,
 	`{"error":{"code":250}}`,

@@ -55,7 +55,7 @@ func (c *Client) ask(ctx context.Context) error {
 	if err != nil {
 		return errors.New("answer broke off: " + cause(err))
 	}
-	if parseReply(body).err == nil {
+	if parseReply(res.StatusCode, body).err == nil {
 		return errStranger
 	}
 	return nil

@@ -19,6 +19,7 @@ func TestPingHearsThePlatformAlone(t *testing.T) {
 		"our gateway's page": {502, "<html>bad gateway</html>", "not the platform"},
 		"a captive portal":   {200, "<html>log in</html>", "not the platform"},
 		"somebody's JSON":    {200, `{"status":"ok"}`, "not the platform"},
+		"a gateway's JSON":   {404, `{"error":{"code":404,"message":"no route"}}`, "not the platform"},
 		"a redirect":         {302, "", "not the platform"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func (c *Client) get(ctx context.Context, number string, u *url.URL, out any) er
 		return errors.New("answer broke off: " + cause(err))
 	}
 	if !isSuccess(res.StatusCode) {
-		return refusal(res.StatusCode, parseReply(body).err)
+		return refusal(res.StatusCode, parseReply(res.StatusCode, body).err)
 	}
 	if err := json.Unmarshal(body, out); err != nil && !isTypeError(err) {
 		return fmt.Errorf("answer is not JSON: %w", ErrNoReads)

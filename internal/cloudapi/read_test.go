@@ -119,7 +119,7 @@ func TestTemplateShapes(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	graph := func(code, subcode int, message string) string {
-		return fmt.Sprintf(`{"error":{"code":%d,"error_subcode":%d,"message":%q}}`, code, subcode, message)
+		return fmt.Sprintf(`{"error":{"code":%d,"error_subcode":%d,"message":%q,"type":"OAuthException"}}`, code, subcode, message)
 	}
 	for name, tc := range map[string]struct {
 		status int
@@ -141,6 +141,8 @@ func TestReadErrors(t *testing.T) {
 		"throttled":          {429, graph(80007, 0, "x"), nil, "call limit"},
 		"down":               {503, graph(2, 0, "x"), nil, "down"},
 		"gateway":            {502, "<html>", nil, "502"},
+		"gateway's 404":      {404, `{"error":{"code":404,"message":"no route"}}`, ErrNoReads, "404"},
+		"gateway's 401":      {401, `{"error":{"code":401,"message":"who?"}}`, ErrNotPermitted, "HTTP 401"},
 		"redirect":           {307, "", nil, "307"},
 		"unlisted and wordy": {400, graph(999999, 0, "no "+testPhone+" here"), nil, "999999"},
 	} {

@@ -13,7 +13,7 @@ import (
 type reply struct {
 	messageID     string
 	messageStatus string
-	err           *replyError // set when the body carries a Graph error code
+	err           *replyError // set when the body carries an error of Graph's own
 }
 
 type replyError struct {
@@ -45,17 +45,36 @@ type wireReply struct {
 		ID     string `json:"id"`
 		Status string `json:"message_status"`
 	} `json:"messages"`
-	Error *struct {
-		Code      looseInt `json:"code"`
-		Subcode   looseInt `json:"error_subcode"`
-		Message   string   `json:"message"`
-		Transient bool     `json:"is_transient"`
-	} `json:"error"`
+	Error *wireError `json:"error"`
 }
 
-// parseReply reads what it can. A field of an unexpected type leaves the others
+type wireError struct {
+	Code      looseInt `json:"code"`
+	Subcode   looseInt `json:"error_subcode"`
+	Message   string   `json:"message"`
+	Transient bool     `json:"is_transient"`
+	Type      string   `json:"type"`
+	Trace     string   `json:"fbtrace_id"`
+}
+
+// isGraphs tells Graph's error from a gateway's, which many write as
+// {"error":{"code":404}} too: Graph's carry a type and a trace (Graph API, "Handle
+// errors"). One without either is believed for a code of the platform's that is
+// not just the HTTP status again.
+func (e *wireError) isGraphs(status int) bool {
+	switch {
+	case !e.Code.ok:
+		return false
+	case e.Type != "" || e.Trace != "":
+		return true
+	default:
+		return e.Code.value != status && lookup(e.Code.value) != nil
+	}
+}
+
+// parseReply reads what it can of an answer with this HTTP status. A field of an unexpected type leaves the others
 // readable (encoding/json goes on); a body that is not JSON gives the zero reply.
-func parseReply(body []byte) reply {
+func parseReply(status int, body []byte) reply {
 	var w wireReply
 	if err := json.Unmarshal(body, &w); err != nil && !isTypeError(err) {
 		return reply{}
@@ -64,7 +83,7 @@ func parseReply(body []byte) reply {
 	if len(w.Messages) > 0 {
 		r.messageID, r.messageStatus = clean(w.Messages[0].ID), w.Messages[0].Status
 	}
-	if w.Error != nil && w.Error.Code.ok {
+	if w.Error != nil && w.Error.isGraphs(status) {
 		r.err = &replyError{w.Error.Code.value, w.Error.Subcode.value, w.Error.Message, w.Error.Transient}
 	}
 	return r
