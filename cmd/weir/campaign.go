@@ -234,6 +234,8 @@ type campaignView struct {
 
 	EverythingStopped bool `json:"everything_stopped,omitempty"` // nothing moves until weir go
 
+	Waits []string `json:"waits,omitempty"` // running: why nobody who waits can be sent to now
+
 	// Of the last pause, resume or cancel; confirmed: from when on nothing more went out.
 	ControlAt   string `json:"control_at,omitempty"`
 	ConfirmedAt string `json:"confirmed_at,omitempty"`

@@ -64,8 +64,15 @@ func TestStanding(t *testing.T) {
 		"number open": {func(r *store.PersonRow) {
 			r.Senders = with(func(n *store.Sender) { n.Breaker, n.OpenUntil = "open", later })
 		}, nil, "number n1's breaker is open, until " + stamped + " at least"},
-		"host open":      {func(r *store.PersonRow) { r.Senders = with(func(n *store.Sender) { n.Host = "half_open" }) }, nil, "the platform's breaker is half open: one message at a time is tried"},
-		"nobody owns it": {func(r *store.PersonRow) { r.Senders = with(func(n *store.Sender) { n.Owned = false }) }, nil, "no node owns number n1: is weir serve running?"},
+		"host open": {func(r *store.PersonRow) { r.Senders = with(func(n *store.Sender) { n.Host = "half_open" }) }, nil, "the platform's breaker is half open: one message at a time is tried"},
+		"held open by hand": {func(r *store.PersonRow) {
+			r.Senders = with(func(n *store.Sender) { n.Breaker, n.OpenUntil, n.Forced = "open", later, "maintenance" })
+		}, nil, "number n1's breaker is held open until " + stamped + ": maintenance"},
+		"one breaker of all": {func(r *store.PersonRow) {
+			r.Senders = append(with(func(n *store.Sender) { n.Host, n.HostOpenUntil = "open", later }),
+				store.Sender{ID: "n2", Fallback: true, Enabled: true, Owned: true, Breaker: "closed", Host: "open", HostOpenUntil: later})
+		}, nil, "the platform's breaker is open, until " + stamped + " at least"},
+		"nobody owns it": {func(r *store.PersonRow) { r.Senders = with(func(n *store.Sender) { n.Owned = false }) }, nil, "no node owns number n1: is weir serve running? (a restart after a kill waits about 14 s)"},
 		"quarantine":     {func(r *store.PersonRow) { r.Senders = with(func(n *store.Sender) { n.ReadyAt = later }) }, nil, "number n1's new node may send from " + stamped},
 		"one of two sends": {func(r *store.PersonRow) {
 			r.Senders = append(with(func(n *store.Sender) { n.Enabled = false }), store.Sender{ID: "n2", Enabled: true, Owned: true, Breaker: "closed", Host: "closed"})

@@ -24,6 +24,8 @@ type progress struct {
 	paces    []store.NumberPace
 	rates    []float64 // of paces, messages per second; nil on a first look
 	at       time.Time
+	senders  []store.Sender // the campaign's numbers, and what holds each back
+	asked    time.Time      // the database's, of senders
 
 	confirmed bool // the database: on another than the operator's nothing moves
 	stop      store.Stop
@@ -72,6 +74,9 @@ func (l *looker) at(ctx context.Context, c store.Campaign) (*progress, error) {
 	if p.paces, err = l.store.Pace(ctx, c.ID); err != nil {
 		return nil, err
 	}
+	if p.senders, p.asked, err = l.store.Senders(ctx, c.ID); err != nil {
+		return nil, err
+	}
 	if p.confirmed, err = l.store.Confirmed(ctx); err != nil {
 		return nil, err
 	}
@@ -118,26 +123,12 @@ func (p *progress) settled() (n int64) {
 	return n
 }
 
-// eta is how long the rest takes at the configured rate of the numbers that can send.
-func (p *progress) eta() time.Duration {
-	var rate float64
-	for _, n := range p.paces {
-		if n.Enabled && n.Fallback == p.standsIn() {
-			rate += n.Rate()
-		}
-	}
-	if rate <= 0 {
-		return 0
-	}
-	return time.Duration(float64(p.total()-p.settled()) / rate * float64(time.Second)).Round(time.Second)
-}
-
 // view shows the look to scripts.
 func (p *progress) view() campaignView {
 	v := viewOf(p.campaign, p.counts)
 	v.Zones = viewOfZones(p.zones)
 	v.Duplicates, v.DatabaseConfirmed, v.Suppressed = &p.doubled, &p.confirmed, p.leftOut
-	v.EverythingStopped = p.stop.Stands()
+	v.EverythingStopped, v.Waits = p.stop.Stands(), p.waits()
 	if v.Fallback != nil {
 		stands := p.standsIn()
 		v.Fallback.StandsIn, v.Fallback.Why = &stands, p.primariesAway()
@@ -164,6 +155,9 @@ func (p *progress) lines(now time.Time) []string {
 	}
 	if p.held() {
 		lines = append(lines, "stopped:   "+notConfirmed)
+	}
+	for _, why := range p.sendersWait() {
+		lines = append(lines, "waits      "+why)
 	}
 	lines = append(lines, p.bar())
 	lines = append(lines, p.statuses())
@@ -231,7 +225,7 @@ func (p *progress) bar() string {
 	}
 	full := int(share * width)
 	line := fmt.Sprintf("progress   %s%s %5.1f %%  %s of %s", strings.Repeat("█", full), strings.Repeat("░", width-full), share*100, group(p.settled()), group(p.total()))
-	if eta := p.eta(); p.campaign.State == store.Running && eta > 0 {
+	if eta := p.eta(); eta > 0 {
 		line += "  " + eta.String() + " left at the configured rate"
 	}
 	return line
@@ -255,6 +249,7 @@ func (p *progress) pace(i int) string {
 	}
 	line += p.part(n)
 	switch {
+	case len(p.sendersWait()) > 0: // said above
 	case !n.Enabled:
 		line += "  stopped: " + n.StopReason + " (then " + enableNumber(n.ID) + ")"
 	case n.Paused > 0:

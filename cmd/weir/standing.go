@@ -74,11 +74,8 @@ func holds(r store.PersonRow, p store.Person) []string {
 			why = append(why, "opted out ("+o.Scope+"): it will be suppressed, not sent")
 		}
 	}
-	if closed != "" { // a number with nothing to send now needs no node
-		r.Senders = slices.Clone(r.Senders)
-		for i := range r.Senders {
-			r.Senders[i].Owned = true
-		}
+	if closed != "" {
+		r.Senders = asOwned(r.Senders)
 	}
 	free, held := sendersHold(r, p.Now)
 	switch {
@@ -117,9 +114,20 @@ func sendersHold(r store.PersonRow, now time.Time) (free string, held []string) 
 		if why == "" {
 			return n.ID, nil
 		}
-		held = append(held, why)
+		if !slices.Contains(held, why) { // the platform's breaker is every number's
+			held = append(held, why)
+		}
 	}
 	return "", held
+}
+
+// asOwned are numbers that have nothing to send now: they need no node.
+func asOwned(senders []store.Sender) []store.Sender {
+	senders = slices.Clone(senders)
+	for i := range senders {
+		senders[i].Owned = true
+	}
+	return senders
 }
 
 func campaignHolds(r store.PersonRow, now time.Time) []string {
@@ -198,13 +206,13 @@ func senderHolds(n store.Sender, attempt int, now time.Time) string {
 	case n.PausedUntil.After(now):
 		return "number " + n.ID + " pauses until " + stamp(n.PausedUntil)
 	case n.Host != "closed":
-		return "the platform's breaker is " + breakerWords(n.Host, n.HostOpenUntil)
+		return "the platform's breaker is " + breakerWords(n.Host, n.HostForced, n.HostOpenUntil)
 	case n.Breaker != "closed":
-		return "number " + n.ID + "'s breaker is " + breakerWords(n.Breaker, n.OpenUntil)
+		return "number " + n.ID + "'s breaker is " + breakerWords(n.Breaker, n.Forced, n.OpenUntil)
 	case n.Fallback && (n.Floor < 0 || attempt < n.Floor):
 		return standsBy(n)
 	case !n.Owned:
-		return "no node owns number " + n.ID + ": is weir serve running?"
+		return "no node owns number " + n.ID + ": is weir serve running? (a restart after a kill waits about 14 s)"
 	case n.ReadyAt.After(now):
 		return "number " + n.ID + "'s new node may send from " + stamp(n.ReadyAt)
 	default:
@@ -212,8 +220,10 @@ func senderHolds(n store.Sender, attempt int, now time.Time) string {
 	}
 }
 
-func breakerWords(state string, until time.Time) string {
+func breakerWords(state, forced string, until time.Time) string {
 	switch {
+	case state == "open" && forced != "":
+		return "held open until " + stamp(until) + ": " + forced
 	case state == "half_open":
 		return "half open: one message at a time is tried"
 	case state == "open" && !until.IsZero():

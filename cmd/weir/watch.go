@@ -102,6 +102,9 @@ func (s *screen) draw(p *progress, last bool) {
 		if words := stopWords(p.stop); words != "" {
 			line += "  " + words
 		}
+		for _, why := range p.waits() {
+			line += "  waits: " + why
+		}
 		if p.standsIn() {
 			line += "  the fallback stands in"
 		}

@@ -87,8 +87,10 @@ type Sender struct {
 	ReadyAt       time.Time // zero: no quarantine
 	Breaker       string    // closed, open, half_open or missing
 	OpenUntil     time.Time
+	Forced        string // why somebody holds the breaker as it is; "": calls decide
 	Host          string // the platform's breaker, alike
 	HostOpenUntil time.Time
+	HostForced    string
 }
 
 // SuppressionKind is why nothing may be sent to a person.
@@ -212,12 +214,16 @@ func (r *PersonRow) takes(replays []db.PersonReplaysRow, senders []db.PersonSend
 	}
 	for _, n := range senders {
 		if n.CampaignID == r.CampaignID {
-			r.Senders = append(r.Senders, Sender{
-				ID: n.ID, WABA: n.WabaID, Fallback: n.Role == role(true), Enabled: n.Enabled, StopReason: n.StopReason, PausedUntil: n.PausedUntil.Time,
-				Owned: n.Owned, ReadyAt: n.ReadyAt.Time, Breaker: n.Breaker, OpenUntil: n.OpenUntil.Time, Host: n.Host, HostOpenUntil: n.HostUntil.Time,
-				Floor: int(n.Floor), Wait: duration(n.WaitSeconds),
-			})
+			r.Senders = append(r.Senders, sender(n))
 		}
+	}
+}
+
+func sender(n db.PersonSendersRow) Sender {
+	return Sender{
+		ID: n.ID, WABA: n.WabaID, Fallback: n.Role == role(true), Enabled: n.Enabled, StopReason: n.StopReason, PausedUntil: n.PausedUntil.Time,
+		Owned: n.Owned, ReadyAt: n.ReadyAt.Time, Breaker: n.Breaker, OpenUntil: n.OpenUntil.Time, Forced: n.Forced,
+		Host: n.Host, HostOpenUntil: n.HostUntil.Time, HostForced: n.HostForced, Floor: int(n.Floor), Wait: duration(n.WaitSeconds),
 	}
 }
 

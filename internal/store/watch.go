@@ -53,6 +53,23 @@ func (s *Store) NumberWork(ctx context.Context) ([]NumberWork, error) {
 	return all, nil
 }
 
+// Senders are a campaign's numbers and what holds each back, primaries first,
+// as of the database's time that it returns with them: display only.
+func (s *Store) Senders(ctx context.Context, campaign int64) (senders []Sender, at time.Time, err error) {
+	moment, err := s.q.PersonMoment(ctx, s.pool)
+	if err != nil {
+		return nil, at, fmt.Errorf("read the database's time: %w", err)
+	}
+	rows, err := s.q.PersonSenders(ctx, s.pool, []int64{campaign})
+	if err != nil {
+		return nil, at, fmt.Errorf("read numbers: %w", err)
+	}
+	for _, r := range rows {
+		senders = append(senders, sender(r))
+	}
+	return senders, moment.Now.Time, nil
+}
+
 // StuckSending is how many recipients lie in claim batches older than a
 // minute, far longer than any call may take: it should be 0.
 func (s *Store) StuckSending(ctx context.Context) (int64, error) {

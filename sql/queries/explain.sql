@@ -36,6 +36,7 @@ SELECT p.id::text AS id, p.campaign_id, p.who, p.at, p.forced FROM replays p WHE
 SELECT cn.campaign_id, n.id, n.waba_id, cn.role, n.enabled, coalesce(n.stop_reason, '')::text AS stop_reason, n.paused_until,
     (l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now())::boolean AS owned, l.ready_at,
     coalesce(b.state, 'missing')::text AS breaker, b.open_until, coalesce(h.state, 'missing')::text AS host, h.open_until AS host_until,
+    coalesce(CASE WHEN b.forced_until > now() THEN b.note END, '')::text AS forced, coalesce(CASE WHEN h.forced_until > now() THEN h.note END, '')::text AS host_forced,
     coalesce(CASE WHEN cn.role = 'primary' THEN 0 ELSE fallback_floor(cn.campaign_id) END, -1)::int AS floor, extract(epoch FROM c.fallback_wait)::double precision AS wait_seconds
 FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id JOIN numbers n ON n.id = cn.number_id
 LEFT JOIN number_leases l ON l.number_id = n.id

@@ -237,6 +237,7 @@ const personSenders = `-- name: PersonSenders :many
 SELECT cn.campaign_id, n.id, n.waba_id, cn.role, n.enabled, coalesce(n.stop_reason, '')::text AS stop_reason, n.paused_until,
     (l.lease_id IS NOT NULL AND NOT l.released AND l.expires_at > now())::boolean AS owned, l.ready_at,
     coalesce(b.state, 'missing')::text AS breaker, b.open_until, coalesce(h.state, 'missing')::text AS host, h.open_until AS host_until,
+    coalesce(CASE WHEN b.forced_until > now() THEN b.note END, '')::text AS forced, coalesce(CASE WHEN h.forced_until > now() THEN h.note END, '')::text AS host_forced,
     coalesce(CASE WHEN cn.role = 'primary' THEN 0 ELSE fallback_floor(cn.campaign_id) END, -1)::int AS floor, extract(epoch FROM c.fallback_wait)::double precision AS wait_seconds
 FROM campaign_numbers cn JOIN campaigns c ON c.id = cn.campaign_id JOIN numbers n ON n.id = cn.number_id
 LEFT JOIN number_leases l ON l.number_id = n.id
@@ -260,6 +261,8 @@ type PersonSendersRow struct {
 	OpenUntil   pgtype.Timestamptz
 	Host        string
 	HostUntil   pgtype.Timestamptz
+	Forced      string
+	HostForced  string
 	Floor       int32
 	WaitSeconds float64
 }
@@ -288,6 +291,8 @@ func (q *Queries) PersonSenders(ctx context.Context, db DBTX, campaigns []int64)
 			&i.OpenUntil,
 			&i.Host,
 			&i.HostUntil,
+			&i.Forced,
+			&i.HostForced,
 			&i.Floor,
 			&i.WaitSeconds,
 		); err != nil {
