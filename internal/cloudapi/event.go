@@ -19,8 +19,8 @@ const (
 // kept is a change that becomes an event, or several.
 type kept struct {
 	field, account, number string
-	kinds                  []string // of a "messages" change; empty: statuses only
-	at                     time.Time
+	kinds                  []string  // of a "messages" change; empty: statuses only
+	at, now                time.Time // when it was said, and when it came
 }
 
 // choose names what a "messages" change holds beside usable statuses and inbound
@@ -51,7 +51,7 @@ func (out *delivery) keep(k kept, value json.RawMessage) {
 		out.event(kind, k.account, k.number, storable(value))
 	}
 	if k.field != "messages" {
-		out.events[len(out.events)-1].News = news(k.field, k.account, value, k.at)
+		out.events[len(out.events)-1].News = news(k, value)
 	}
 }
 

@@ -68,10 +68,7 @@ func (d *decoder) inbound(out *delivery, k kept, messages json.RawMessage, now t
 }
 
 func (d *decoder) read(number string, m *hookMessage, now time.Time) engine.Inbound {
-	in := engine.Inbound{From: digits(m.From), At: now}
-	if m.Timestamp != 0 {
-		in.At = time.UnixMilli(int64(m.Timestamp))
-	}
+	in := engine.Inbound{From: digits(m.From), At: m.Timestamp.at(now)}
 	if m.ID != "" {
 		sum := sha256.Sum256([]byte(number + "\x00" + m.ID))
 		in.Key = hex.EncodeToString(sum[:16])

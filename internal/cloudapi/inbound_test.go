@@ -77,3 +77,26 @@ func TestInboundKeys(t *testing.T) {
 		t.Errorf("keys %q, want the first and third alike, and none for a message without an id", got)
 	}
 }
+
+// What is said to have been said in a time to come was said when it came, or no
+// later word would ever count.
+func TestTimesToComeAreNow(t *testing.T) {
+	t.Parallel()
+	news := func(field, value string) string {
+		return `{"entry":[{"id":"1022","time":3976214400,"changes":[{"field":"` + field + `","value":` + value + `}]}]}`
+	}
+	for _, at := range []string{`"32472144000"`, `32472144000`, `32472144000000`, `1796040001`} {
+		got := decodeTest(t, change(`"messages":[{"from":"1","timestamp":`+at+`}],"statuses":[{"id":"m","status":"sent","timestamp":`+at+`}]`))
+		if in, status := got.events[0].Inbound.At, got.updates[0].At; !in.Equal(arrival) || !status.Equal(arrival) {
+			t.Errorf("%s: message at %v, status at %v, want when they came", at, in, status)
+		}
+		opted := decodeTest(t, news("user_preferences", `{"user_preferences":[{"wa_id":"5511","category":"marketing_messages","value":"resume","timestamp":`+at+`}]}`))
+		if n := opted.events[0].News; len(n) != 1 || !n[0].At.Equal(arrival) {
+			t.Errorf("%s: preference %+v, want it said when it came", at, n)
+		}
+	}
+	template := decodeTest(t, news("message_template_status_update", `{"event":"APPROVED","message_template_name":"hello","message_template_language":"en_US"}`))
+	if n := template.events[0].News; len(n) != 1 || !n[0].At.Equal(arrival) {
+		t.Errorf("template %+v, want it said when it came", n)
+	}
+}

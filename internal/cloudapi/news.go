@@ -13,17 +13,17 @@ import (
 
 // news reads what a change outside of "messages" says that is acted on. What it
 // cannot read says nothing: the change itself is kept whatever is in it.
-func news(field, account string, value json.RawMessage, at time.Time) []engine.News {
-	read, ok := newsFields[field]
+func news(k kept, value json.RawMessage) []engine.News {
+	read, ok := newsFields[k.field]
 	if !ok {
 		return nil
 	}
-	var v newsValue
+	v := newsValue{now: k.now}
 	_ = json.Unmarshal(value, &v) // one odd field hides no other
 	all := read(&v)
 	for i := range all {
 		n := &all[i]
-		n.Account, n.At = cmp.Or(clean(v.WABA.ID), account), cmp.Or(n.At, at)
+		n.Account, n.At = cmp.Or(clean(v.WABA.ID), k.account), cmp.Or(n.At, k.at)
 		n.Word, n.Reason = plain(n.Word), cut(n.Reason, maxReason)
 	}
 	return all
@@ -40,6 +40,8 @@ var newsFields = map[string]func(*newsValue) []engine.News{
 // newsValue is what these changes hold, of all fields together: no name means
 // two things.
 type newsValue struct {
+	now time.Time // when it came
+
 	Event     string `json:"event"`
 	Template  string `json:"message_template_name"`
 	Language  string `json:"message_template_language"`
@@ -235,7 +237,7 @@ func (v *newsValue) preferences() (all []engine.News) {
 			continue
 		}
 		if p.At != 0 {
-			n.At = time.UnixMilli(int64(p.At))
+			n.At = p.At.at(v.now)
 		}
 		all = append(all, n)
 	}

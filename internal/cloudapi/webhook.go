@@ -96,6 +96,15 @@ type stamp int64 // milliseconds; 0 = unreadable
 // Seconds beyond this are past the year 5000, milliseconds before 1973.
 const firstMillis = 100_000_000_000
 
+// at is the time said, or now for one that cannot be read or has yet to come: what
+// was said in a year to come would outrank every later word.
+func (s stamp) at(now time.Time) time.Time {
+	if at := time.UnixMilli(int64(s)); s != 0 && at.Before(now) {
+		return at
+	}
+	return now
+}
+
 // UnmarshalJSON never fails: one odd timestamp must not hide a status.
 func (s *stamp) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseInt(string(bytes.Trim(b, `"`)), 10, 64)
@@ -123,10 +132,7 @@ func (d *decoder) decode(body []byte, now time.Time) delivery {
 	var raw rawBody // filled by the first change that must be kept
 	for i, entry := range hook.Entry {
 		for j, change := range entry.Changes {
-			kept := kept{field: change.Field, account: clean(entry.ID), number: clean(change.Value.Metadata.Number), at: now}
-			if entry.Time != 0 {
-				kept.at = time.UnixMilli(int64(entry.Time))
-			}
+			kept := kept{field: change.Field, account: clean(entry.ID), number: clean(change.Value.Metadata.Number), at: entry.Time.at(now), now: now}
 			if kept.field == "messages" {
 				odd := d.statuses(&out, kept, change.Value.Statuses, now)
 				inbound := change.Value.Messages != nil && d.inbound(&out, kept, json.RawMessage(change.Value.Messages), now)
@@ -167,13 +173,10 @@ func (d *decoder) update(s *hookStatus, now time.Time) (engine.StatusUpdate, boo
 		Status:    status,
 		MessageID: clean(s.ID),
 		Phone:     digits(s.Recipient),
-		At:        now,
+		At:        s.Timestamp.at(now),
 	}
 	if !ok || u.MessageID == "" {
 		return u, false
-	}
-	if s.Timestamp != 0 {
-		u.At = time.UnixMilli(int64(s.Timestamp))
 	}
 	// An id that is not ours is another program's on the same account: the
 	// status then has to find its row by phone and message id, or none.
