@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,10 +114,14 @@ func (p *progress) since(before *progress) []float64 {
 
 func (p *progress) total() int64 { return p.campaign.Import.Accepted }
 
-// settled are the recipients that need nothing more from us.
-func (p *progress) settled() (n int64) {
+// givenUp are the ends of those that a campaign never came to.
+var givenUp = [...]engine.Status{engine.Canceled, engine.Expired}
+
+// done are the recipients that the campaign has come to and that need nothing
+// more from us.
+func (p *progress) done() (n int64) {
 	for s, count := range p.counts {
-		if s.Settled() {
+		if s.Settled() && !slices.Contains(givenUp[:], s) {
 			n += int64(count)
 		}
 	}
@@ -219,12 +224,17 @@ func (p *progress) held() bool { return !p.confirmed && moving(p.campaign.State)
 
 func (p *progress) bar() string {
 	const width = 30
-	share := 0.0
+	done, share := p.done(), 0.0
 	if p.total() > 0 {
-		share = float64(p.settled()) / float64(p.total())
+		share = float64(done) / float64(p.total())
 	}
 	full := int(share * width)
-	line := fmt.Sprintf("progress   %s%s %5.1f %%  %s of %s", strings.Repeat("█", full), strings.Repeat("░", width-full), share*100, group(p.settled()), group(p.total()))
+	line := fmt.Sprintf("progress   %s%s %5.1f %%  %s of %s", strings.Repeat("█", full), strings.Repeat("░", width-full), share*100, group(done), group(p.total()))
+	for _, s := range givenUp {
+		if n := p.counts[s]; n > 0 {
+			line += fmt.Sprintf("  %s %s: not sent to", group(int64(n)), s)
+		}
+	}
 	if eta := p.eta(); eta > 0 {
 		line += "  " + eta.String() + " left at the configured rate"
 	}
@@ -262,7 +272,7 @@ func (p *progress) pace(i int) string {
 
 func (p *progress) errorLines() (lines []string) {
 	for _, e := range p.errors {
-		line := fmt.Sprintf("error      %d  %s × %s", e.Code, group(e.Attempts), e.Title)
+		line := fmt.Sprintf("answers    %d  %s × %s", e.Code, group(e.Attempts), e.Title)
 		if e.Code == 0 {
 			line = fmt.Sprintf("error      %s × %s", group(e.Attempts), e.Title)
 		}

@@ -67,3 +67,13 @@ func TestWaits(t *testing.T) {
 		}
 	}
 }
+
+// Who was never sent to is no progress, however a campaign ended.
+func TestGivenUpIsNoProgress(t *testing.T) {
+	t.Parallel()
+	p := &progress{counts: map[engine.Status]int{engine.Read: 1000, engine.Dead: 73, engine.Canceled: 900, engine.Expired: 27}}
+	p.campaign.State, p.campaign.Import.Accepted = store.Canceled, 2000
+	if got := p.bar(); !strings.Contains(got, "53.6 %  1 073 of 2 000  900 canceled: not sent to  27 expired: not sent to") {
+		t.Errorf("the progress of a canceled campaign: %q", got)
+	}
+}
