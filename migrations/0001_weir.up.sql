@@ -384,9 +384,10 @@ CREATE TABLE audit (
 );
 
 -- Whom nothing may be sent to, and whom nothing may be sent to yet. One table,
--- so that a claim asks once for each row. at is when it was said: what was said
--- later stands; what is over or lifted stays as a row, so that an older word that
--- comes late does not revive it.
+-- so that a claim asks once for each row. at is when it was said and lifted_at when
+-- it was taken back: what was said later stands, and what is over or lifted stays as
+-- a row, so that an older word that comes late does not revive it. Where only taking
+-- back was heard of, at is -infinity.
 --   suppress  an operator's list, and Meta's word that the person stopped marketing
 --   stop      the person's own word, in a message to us; the same lifts it
 --   absent    not on WhatsApp when last tried: each campaign says for how many days that counts
@@ -399,6 +400,8 @@ CREATE TABLE suppressions (
     reason   text,
     until    timestamptz NOT NULL DEFAULT 'infinity',
     at       timestamptz NOT NULL DEFAULT now(),
+    lifted_at timestamptz,                                  -- null: not since at
+    lifted_by text,                                         -- an operator; null: the person, or Meta's word of it
     strikes  int NOT NULL DEFAULT 0,                        -- wait: how many of them came in a row before this one
     PRIMARY KEY (phone, scope, kind),
     CHECK (kind IN ('suppress', 'stop') OR until < 'infinity')

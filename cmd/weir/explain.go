@@ -120,6 +120,7 @@ func happened(p store.Person) []eventView {
 	}
 	for _, o := range p.Suppressions {
 		add(o.At, "", suppressionWords(o), "")
+		add(o.LiftedAt, "", liftedWords(o), "")
 	}
 	for _, u := range p.Unmatched {
 		add(u.At, "", unmatchedWords(u), u.MessageID)
@@ -166,12 +167,28 @@ func suppressionWords(o store.Suppression) string {
 		words += ", " + reasonWords(o.Reason)
 	}
 	switch {
+	case !o.LiftedAt.IsZero():
+		return words + " (lifted since)"
 	case o.Until.IsZero():
 		return words
 	case o.Holds:
 		return words + ", until " + stamp(o.Until)
 	default:
 		return words + ", until " + stamp(o.Until) + " (over)"
+	}
+}
+
+// liftedWords says who took a suppression back.
+func liftedWords(o store.Suppression) string {
+	was := o
+	was.LiftedAt, was.Until = time.Time{}, time.Time{}
+	switch {
+	case o.LiftedBy != "":
+		return "lifted by " + o.LiftedBy + ": " + suppressionWords(was)
+	case o.Kind == store.SaidStop:
+		return "said start: " + o.Scope
+	default:
+		return "wants marketing again, as Meta says: " + o.Scope
 	}
 }
 

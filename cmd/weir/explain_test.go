@@ -120,8 +120,13 @@ func TestTimeline(t *testing.T) {
 			},
 			{Campaign: "old", Line: 9, File: "g.csv", CreatedAt: at(0), Attempts: []store.Attempt{{Claim: 1, Number: "n2", At: at(0), Code: 131026, Title: "no", Failed: true}}},
 		},
-		Suppressions: []store.Suppression{{Scope: "all", Kind: store.OptOut, Reason: "STOP", At: at(9), Holds: true}},
-		Unmatched:    []store.Unmatched{{At: at(10), RetryAt: at(11), Number: "n1", Status: "sent", MessageID: "m9"}},
+		Suppressions: []store.Suppression{
+			{Scope: "all", Kind: store.OptOut, Reason: "STOP", At: at(9), Holds: true},
+			{Scope: "marketing", Kind: store.SaidStop, Reason: "message", At: at(12), LiftedAt: at(13), LiftedBy: "ana"},
+			{Scope: "all", Kind: store.SaidStop, LiftedAt: at(14)}, // nothing but a start was heard
+			{Scope: "waba:w:marketing", Kind: store.OptOut, Reason: "131050", At: at(15), LiftedAt: at(16)},
+		},
+		Unmatched: []store.Unmatched{{At: at(10), RetryAt: at(11), Number: "n1", Status: "sent", MessageID: "m9"}},
 	}
 	var got []string
 	for _, e := range happened(p) {
@@ -134,6 +139,9 @@ func TestTimeline(t *testing.T) {
 		"05:00Z new replayed by ana (id), time 1, forced", "06:00Z new accepted from number n1", "07:00Z new delivered",
 		"08:00Z new claim 4 from number n1: DUPLICATE: this message was accepted too, beside the one that is shown",
 		"09:00Z  opted out: all, STOP", "10:00Z  webhook that matched nothing: sent, to number n1; next tried 2030-01-02T03:11:00Z",
+		"12:00Z  said stop: marketing, message (lifted since)", "13:00Z  lifted by ana: said stop: marketing, message",
+		"14:00Z  said start: all",
+		"15:00Z  opted out: waba:w:marketing, 131050 recipient stopped marketing messages from you (lifted since)", "16:00Z  wants marketing again, as Meta says: waba:w:marketing",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -54,6 +54,9 @@ func TestAStopHoldsFromThenOn(t *testing.T) {
 		t.Errorf("explained:\n%s", out)
 	}
 	s.weir("campaign", "verify", "c")
+	if out := s.refused("suppress", "remove", people[2]); !strings.Contains(out, "the person's own word (at ") || !strings.Contains(out, "--force") {
+		t.Errorf("a person's own word was taken back:\n%s", out)
+	}
 
 	s.another("d", people, "--category", "marketing", "--no-verify")
 	s.ends("d", map[string]int64{"suppressed": 5})

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/weirhq/weir/internal/audience"
@@ -73,6 +75,7 @@ func (c suppressAddCmd) Run(ctx context.Context, s *session) error {
 type suppressRemoveCmd struct {
 	Phone          string `arg:"" help:"The person's phone, in international form."`
 	Scope          string `placeholder:"SCOPE" help:"Only of this scope. Default: of all."`
+	Force          bool   `help:"Also what they said themselves, in a message or to Meta. It is on record who did it."`
 	DefaultCountry string `placeholder:"CC" help:"Country of a phone without a country code, for example BR."`
 }
 
@@ -80,9 +83,10 @@ type suppressRemoveCmd struct {
 func (suppressRemoveCmd) Help() string {
 	return `  weir suppress remove +4915112345678
 
-Takes back an opt-out whoever made it: you, the person by a message, or Meta's word.
-Make sure that they want it: weir audit shows who did it. Whom a campaign has left
-out already stays left out of it.`
+Takes back what operators put on the list. What the person said, in a message or to
+Meta, is theirs to take back: it takes --force, once you are sure that they want it,
+and weir audit and weir explain show who did it. Whom a campaign has left out already
+stays left out of it.`
 }
 
 func (c suppressRemoveCmd) Run(ctx context.Context, s *session) error {
@@ -91,7 +95,10 @@ func (c suppressRemoveCmd) Run(ctx context.Context, s *session) error {
 		return usagef("%v", err)
 	}
 	return s.with(ctx, func(db *database) error {
-		lifted, err := db.Unsuppress(ctx, phone, store.SuppressionOrder{Scope: c.Scope, Who: who()})
+		lifted, err := db.Unsuppress(ctx, phone, store.SuppressionOrder{Scope: c.Scope, Who: who(), Force: c.Force})
+		if errors.Is(err, store.ErrRefused) {
+			return ownWord(lifted)
+		}
 		if err != nil {
 			return err
 		}
@@ -105,6 +112,15 @@ func (c suppressRemoveCmd) Run(ctx context.Context, s *session) error {
 		}
 		return err
 	})
+}
+
+// ownWord refuses to take back what a person said themselves.
+func ownWord(said []store.Suppression) error {
+	words := make([]string, len(said))
+	for i, o := range said {
+		words[i] = fmt.Sprintf("at %s, %s", stamp(o.At), suppressionWords(o))
+	}
+	return fmt.Errorf("nothing was changed: that is the person's own word (%s). Are you sure that they want to be written to again? Then give --force: it is on record who did it", strings.Join(words, "; "))
 }
 
 type suppressImportCmd struct {

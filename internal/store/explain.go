@@ -109,9 +109,12 @@ type Suppression struct {
 	Scope  string // all, a category, waba:ID, waba:ID:category or number:ID
 	Kind   SuppressionKind
 	Reason string
-	At     time.Time
-	Until  time.Time // zero: for ever
+	At     time.Time // when it was said; zero: it was only heard that it was taken back
+	Until  time.Time // zero: for ever, where it holds
 	Holds  bool      // now
+
+	LiftedAt time.Time // zero: not since At
+	LiftedBy string    // the operator; "": the person, in a message or as Meta says
 }
 
 // Unmatched is a status that found no recipient.
@@ -234,7 +237,7 @@ func (s *Store) explainPhone(ctx context.Context, written []string, p *Person) e
 		return fmt.Errorf("read suppressions: %w", err)
 	}
 	for _, o := range suppressions {
-		p.Suppressions = append(p.Suppressions, Suppression{Scope: o.Scope, Kind: SuppressionKind(o.Kind), Reason: o.Reason, At: o.At.Time, Until: o.Until.Time, Holds: o.Holds})
+		p.Suppressions = append(p.Suppressions, Suppression{Scope: o.Scope, Kind: SuppressionKind(o.Kind), Reason: o.Reason, At: o.At.Time, Until: o.Until.Time, Holds: o.Holds, LiftedAt: o.LiftedAt.Time, LiftedBy: o.LiftedBy})
 	}
 	digits := make([]string, len(written))
 	for i, phone := range written {

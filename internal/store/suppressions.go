@@ -19,6 +19,7 @@ type SuppressionOrder struct {
 	Reason string    // for people
 	Until  time.Time // zero: for good
 	Who    string    // for the record
+	Force  bool      // a removal: of the person's own word too
 }
 
 // Suppress puts a phone, in E.164, on the list, and reports false when it stood
@@ -35,16 +36,26 @@ func (s *Store) Suppress(ctx context.Context, phone string, o SuppressionOrder) 
 	return n > 0, wrap("add suppression", err)
 }
 
-// Unsuppress takes a phone off the list, its own words and not being on WhatsApp
-// too, and returns what was lifted. What was said before does not come back.
+// Unsuppress takes a phone off the list, not being on WhatsApp too, and returns
+// what was lifted. What was said before does not come back. Where a word of the
+// person's own is among it and the order has no Force, it lifts nothing, returns
+// those words and ErrRefused.
 func (s *Store) Unsuppress(ctx context.Context, phone string, o SuppressionOrder) ([]Suppression, error) {
-	rows, err := s.q.RemoveSuppressions(ctx, s.pool, &db.RemoveSuppressionsParams{Phones: phones(phone), Scope: o.Scope, Who: o.Who})
+	rows, err := s.q.RemoveSuppressions(ctx, s.pool, &db.RemoveSuppressionsParams{Phones: phones(phone), Scope: o.Scope, Who: o.Who, Force: o.Force})
 	if err != nil {
 		return nil, fmt.Errorf("remove suppressions: %w", err)
 	}
-	lifted := make([]Suppression, len(rows))
-	for i, r := range rows {
-		lifted[i] = Suppression{Scope: r.Scope, Kind: SuppressionKind(r.Kind), Reason: r.Reason}
+	var lifted, own []Suppression
+	for _, r := range rows {
+		was := Suppression{Scope: r.Scope, Kind: SuppressionKind(r.Kind), Reason: r.Reason, At: r.At.Time}
+		if r.Lifted {
+			lifted = append(lifted, was)
+		} else if r.Own {
+			own = append(own, was)
+		}
+	}
+	if len(own) > 0 {
+		return own, refuse(ErrRefused, "it is the person's own word: nothing was changed")
 	}
 	return lifted, nil
 }
@@ -138,7 +149,7 @@ const putListed = `WITH once AS (
 ), put AS (
     INSERT INTO suppressions AS s (phone, scope, kind, reason, until)
     SELECT phone, $1::text, 'suppress', nullif($2::text, ''), coalesce($3::timestamptz, 'infinity') FROM once
-    ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, until = excluded.until, at = now()
+    ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, until = excluded.until, at = now(), lifted_at = NULL, lifted_by = NULL
     WHERE s.until < excluded.until
     RETURNING phone
 )

@@ -54,7 +54,7 @@ func TestTheListHoldsFromTheNextClaim(t *testing.T) {
 	l.hearWishes(wish("5511900000003", 1, at))
 	l.exec(`UPDATE recipient_params SET phone = '+5511900000003' WHERE id = $1`, first+2)
 	l.exec(`UPDATE campaigns SET category = 'marketing'`)
-	lifted, err := l.Unsuppress(t.Context(), "+5511900000003", SuppressionOrder{Who: "ana"})
+	lifted, err := l.Unsuppress(t.Context(), "+5511900000003", SuppressionOrder{Who: "ana", Force: true})
 	if err != nil || len(lifted) != 1 || lifted[0].Kind != SaidStop {
 		t.Fatalf("lifted %+v, %v", lifted, err)
 	}
@@ -78,7 +78,7 @@ func TestRemovals(t *testing.T) {
 		scope string
 		n     int
 	}{{"number:1", 0}, {"marketing", 3}, {"marketing", 0}, {"", 3}, {"", 0}} {
-		lifted, err := l.Unsuppress(t.Context(), "+4915112345678", SuppressionOrder{Scope: tc.scope, Who: "ana"})
+		lifted, err := l.Unsuppress(t.Context(), "+4915112345678", SuppressionOrder{Scope: tc.scope, Who: "ana", Force: true})
 		if err != nil || len(lifted) != tc.n {
 			t.Errorf("of scope %q lifted %+v %v, want %d", tc.scope, lifted, err, tc.n)
 		}

@@ -46,7 +46,7 @@ WHERE cn.campaign_id = ANY (@campaigns::bigint[])
 ORDER BY cn.campaign_id, cn.role DESC, n.id;
 
 -- name: PersonSuppressions :many
-SELECT s.scope, s.kind, coalesce(s.reason, '')::text AS reason, s.until, s.at, (s.until > now())::boolean AS holds
+SELECT DISTINCT s.scope, s.kind, coalesce(s.reason, '')::text AS reason, s.until, s.at, s.lifted_at, coalesce(s.lifted_by, '')::text AS lifted_by, (s.until > now())::boolean AS holds
 FROM suppressions s WHERE s.phone = ANY (@phones::text[]) ORDER BY s.at, s.scope, s.kind;
 
 -- name: PersonUnmatched :many

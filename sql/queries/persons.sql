@@ -12,7 +12,7 @@
 --   for_good   the account's marketing has been refused
 --   absent     not on WhatsApp: all marketing is told, whoever sends it, for a year
 --              at most; each campaign says for how many days of it that counts
---   resume     … and is wanted again
+--   resume     … and is wanted again: what was refused keeps its time, and was lifted then
 WITH news AS (
     SELECT unnest(@ids::bigint[]) AS id, unnest(@claims::int[]) AS claim, unnest(@phones::text[]) AS phone,
         unnest(@numbers::text[]) AS number_id, unnest(@accounts::text[]) AS account, unnest(@spares::text[]) AS spare,
@@ -31,21 +31,25 @@ WITH news AS (
             WHEN 'for_good' THEN 'infinity'::timestamptz WHEN 'absent' THEN at + interval '365 days' ELSE '-infinity' END AS until
     FROM person WHERE phone IS NOT NULL AND scope IS NOT NULL ORDER BY phone, scope, kind, at DESC, spare
 )
-INSERT INTO suppressions AS s (phone, scope, kind, reason, until, at)
-SELECT phone, scope, kind, reason, until, at FROM latest ORDER BY phone, scope, kind
-ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, at = excluded.at,
+INSERT INTO suppressions AS s (phone, scope, kind, reason, until, at, lifted_at)
+SELECT phone, scope, kind, reason, until, CASE WHEN until > '-infinity' THEN at ELSE '-infinity' END, CASE WHEN until = '-infinity' THEN at END
+FROM latest ORDER BY phone, scope, kind
+ON CONFLICT (phone, scope, kind) DO UPDATE SET lifted_at = excluded.lifted_at, lifted_by = NULL,
+    reason = CASE WHEN excluded.lifted_at IS NULL THEN excluded.reason ELSE s.reason END,
+    at = CASE WHEN excluded.lifted_at IS NULL THEN excluded.at ELSE s.at END,
     strikes = CASE WHEN s.until > now() - interval '10 minutes' THEN least(s.strikes + 1, 5) ELSE 0 END,
     until = CASE WHEN s.kind = 'suppress' THEN excluded.until
         WHEN s.scope LIKE 'number:%' THEN now() + interval '1 second'
             * power(4, CASE WHEN s.until > now() - interval '10 minutes' THEN least(s.strikes + 1, 5) ELSE 0 END)
         ELSE greatest(s.until, excluded.until) END
-WHERE excluded.at > s.at OR (s.kind = 'suppress' AND excluded.at = s.at AND excluded.until > s.until);
+WHERE greatest(excluded.at, excluded.lifted_at) > greatest(s.at, s.lifted_at)
+    OR (s.kind = 'suppress' AND excluded.at = greatest(s.at, s.lifted_at) AND excluded.until > s.until);
 
 -- name: HeedWishes :exec
 -- What persons asked for in messages to us. The later word stands, and of two of
 -- one second the stop: whatever the order they come in, and however often. A start
--- takes back their own words in every scope, and counts at our own numbers alone:
--- who lets another sender write does not let us.
+-- takes back their own words in every scope, which keep their time, and counts at
+-- our own numbers alone: who lets another sender write does not let us.
 WITH news AS (
     SELECT unnest(@phones::text[]) AS phone, unnest(@numbers::text[]) AS number_id, unnest(@scopes::text[]) AS scope,
         unnest(@stops::boolean[]) AS stop, unnest(@at_ms::bigint[]) AS at_ms
@@ -56,10 +60,13 @@ WITH news AS (
     SELECT DISTINCT ON (phone, scope) phone, scope, at, CASE WHEN stop THEN 'infinity'::timestamptz ELSE '-infinity' END AS until
     FROM said ORDER BY phone, scope, at DESC, stop DESC
 )
-INSERT INTO suppressions AS s (phone, scope, kind, reason, until, at)
-SELECT phone, scope, 'stop', 'message', until, at FROM latest ORDER BY phone, scope
-ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, until = excluded.until, at = excluded.at
-WHERE excluded.at > s.at OR (excluded.at = s.at AND excluded.until > s.until);
+INSERT INTO suppressions AS s (phone, scope, kind, reason, until, at, lifted_at)
+SELECT phone, scope, 'stop', 'message', until, CASE WHEN until > '-infinity' THEN at ELSE '-infinity' END, CASE WHEN until = '-infinity' THEN at END
+FROM latest ORDER BY phone, scope
+ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, until = excluded.until, lifted_at = excluded.lifted_at, lifted_by = NULL,
+    at = CASE WHEN excluded.lifted_at IS NULL THEN excluded.at ELSE s.at END
+WHERE greatest(excluded.at, excluded.lifted_at) > greatest(s.at, s.lifted_at)
+    OR (excluded.at = greatest(s.at, s.lifted_at) AND excluded.until > s.until);
 
 -- name: DropWaits :execrows
 -- A piece of those that are long over.

@@ -307,17 +307,19 @@ func (q *Queries) PersonSenders(ctx context.Context, db DBTX, campaigns []int64)
 }
 
 const personSuppressions = `-- name: PersonSuppressions :many
-SELECT s.scope, s.kind, coalesce(s.reason, '')::text AS reason, s.until, s.at, (s.until > now())::boolean AS holds
+SELECT DISTINCT s.scope, s.kind, coalesce(s.reason, '')::text AS reason, s.until, s.at, s.lifted_at, coalesce(s.lifted_by, '')::text AS lifted_by, (s.until > now())::boolean AS holds
 FROM suppressions s WHERE s.phone = ANY ($1::text[]) ORDER BY s.at, s.scope, s.kind
 `
 
 type PersonSuppressionsRow struct {
-	Scope  string
-	Kind   string
-	Reason string
-	Until  pgtype.Timestamptz
-	At     pgtype.Timestamptz
-	Holds  bool
+	Scope    string
+	Kind     string
+	Reason   string
+	Until    pgtype.Timestamptz
+	At       pgtype.Timestamptz
+	LiftedAt pgtype.Timestamptz
+	LiftedBy string
+	Holds    bool
 }
 
 func (q *Queries) PersonSuppressions(ctx context.Context, db DBTX, phones []string) ([]PersonSuppressionsRow, error) {
@@ -335,6 +337,8 @@ func (q *Queries) PersonSuppressions(ctx context.Context, db DBTX, phones []stri
 			&i.Reason,
 			&i.Until,
 			&i.At,
+			&i.LiftedAt,
+			&i.LiftedBy,
 			&i.Holds,
 		); err != nil {
 			return nil, err

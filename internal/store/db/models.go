@@ -419,13 +419,15 @@ type Replay struct {
 }
 
 type Suppression struct {
-	Phone   string
-	Scope   string
-	Kind    string
-	Reason  pgtype.Text
-	Until   pgtype.Timestamptz
-	At      pgtype.Timestamptz
-	Strikes int32
+	Phone    string
+	Scope    string
+	Kind     string
+	Reason   pgtype.Text
+	Until    pgtype.Timestamptz
+	At       pgtype.Timestamptz
+	LiftedAt pgtype.Timestamptz
+	LiftedBy pgtype.Text
+	Strikes  int32
 }
 
 type Template struct {

@@ -17,7 +17,7 @@ WITH put AS (
     INSERT INTO suppressions AS s (phone, scope, kind, reason, until)
     SELECT x.phone, $1::text, 'suppress', nullif($2::text, ''), coalesce($3::timestamptz, 'infinity')
     FROM (SELECT unnest($4::text[]) AS phone) x ORDER BY x.phone
-    ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, until = excluded.until, at = now()
+    ON CONFLICT (phone, scope, kind) DO UPDATE SET reason = excluded.reason, until = excluded.until, at = now(), lifted_at = NULL, lifted_by = NULL
     WHERE s.until < excluded.until
     RETURNING s.phone
 ), noted AS (
@@ -52,39 +52,51 @@ func (q *Queries) AddSuppression(ctx context.Context, db DBTX, arg *AddSuppressi
 }
 
 const removeSuppressions = `-- name: RemoveSuppressions :many
-WITH lifted AS MATERIALIZED (
-    SELECT s.phone, s.scope, s.kind, s.reason FROM suppressions s
+WITH held AS MATERIALIZED (
+    SELECT s.phone, s.scope, s.kind, s.reason, s.at, (s.kind = 'stop' OR s.scope LIKE 'waba:%:marketing') AS own FROM suppressions s
     WHERE s.phone = ANY ($1::text[]) AND s.kind <> 'wait' AND s.until > now() AND ($2::text = '' OR s.scope = $2::text)
     ORDER BY s.phone, s.scope, s.kind FOR UPDATE
 ), moved AS (
-    UPDATE suppressions s SET until = CASE s.kind WHEN 'absent' THEN now() ELSE '-infinity' END, at = now() FROM lifted l
-    WHERE s.phone = l.phone AND s.scope = l.scope AND s.kind = l.kind
-    RETURNING s.scope, s.kind, l.reason
+    UPDATE suppressions s SET until = CASE s.kind WHEN 'absent' THEN now() ELSE '-infinity' END, lifted_at = now(), lifted_by = $3::text FROM held h
+    WHERE s.phone = h.phone AND s.scope = h.scope AND s.kind = h.kind AND ($4::boolean OR NOT EXISTS (SELECT FROM held o WHERE o.own))
+    RETURNING s.scope, s.kind, h.reason, h.own
 ), noted AS (
     INSERT INTO audit (who, what, subject, body)
     SELECT $3::text, 'suppression_removed', 'suppressions', jsonb_build_object('phone', ($1::text[])[1],
-        'lifted', jsonb_agg(DISTINCT jsonb_build_object('scope', scope, 'kind', kind, 'reason', reason)))
+        'forced', bool_or(own), 'lifted', jsonb_agg(DISTINCT jsonb_build_object('scope', scope, 'kind', kind, 'reason', reason)))
     FROM moved HAVING count(*) > 0
 )
-SELECT DISTINCT scope, kind, coalesce(reason, '')::text AS reason FROM moved ORDER BY scope, kind
+SELECT h.scope, h.kind, coalesce(max(h.reason), '')::text AS reason, max(h.at)::timestamptz AS at, h.own::boolean AS own, (EXISTS (SELECT FROM moved))::boolean AS lifted
+FROM held h GROUP BY h.scope, h.kind, h.own ORDER BY h.scope, h.kind
 `
 
 type RemoveSuppressionsParams struct {
 	Phones []string
 	Scope  string
 	Who    string
+	Force  bool
 }
 
 type RemoveSuppressionsRow struct {
 	Scope  string
 	Kind   string
 	Reason string
+	At     pgtype.Timestamptz
+	Own    bool
+	Lifted bool
 }
 
-// Every kind but Meta's limits, in one scope or all. What is lifted stays as a row
-// that is over, and as of now: an older word that comes late does not revive it.
+// Every kind but Meta's limits, in one scope or all; all of it or, where a word of
+// the person's own is among it and force is not given, nothing. That Meta says they
+// stopped an account's marketing is such a word. What is lifted stays as a row that
+// is over, lifted as of now: an older word that comes late does not revive it.
 func (q *Queries) RemoveSuppressions(ctx context.Context, db DBTX, arg *RemoveSuppressionsParams) ([]RemoveSuppressionsRow, error) {
-	rows, err := db.Query(ctx, removeSuppressions, arg.Phones, arg.Scope, arg.Who)
+	rows, err := db.Query(ctx, removeSuppressions,
+		arg.Phones,
+		arg.Scope,
+		arg.Who,
+		arg.Force,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +104,14 @@ func (q *Queries) RemoveSuppressions(ctx context.Context, db DBTX, arg *RemoveSu
 	var items []RemoveSuppressionsRow
 	for rows.Next() {
 		var i RemoveSuppressionsRow
-		if err := rows.Scan(&i.Scope, &i.Kind, &i.Reason); err != nil {
+		if err := rows.Scan(
+			&i.Scope,
+			&i.Kind,
+			&i.Reason,
+			&i.At,
+			&i.Own,
+			&i.Lifted,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
