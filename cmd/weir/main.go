@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // windows need the zones, and the image has none
 
@@ -50,6 +51,7 @@ type streams struct {
 // cli is the command tree; kong reads it.
 type cli struct {
 	globals
+	Version kong.VersionFlag `help:"Print the version."`
 
 	Serve    serveCmd    `cmd:"" help:"Run a node: send, receive webhooks, run jobs. Several on one database are a fleet."`
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up to date, or take it down."`
@@ -83,7 +85,7 @@ func run(ctx context.Context, args []string, std streams) (code int) {
 	parser, err := kong.New(&c, kong.Name("weir"), kong.Writers(std.out, std.err),
 		kong.Description("Sends WhatsApp campaigns in bulk: paced, provable, on one Postgres."),
 		kong.Exit(func(code int) { exited = code }), kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"version": version()},
 		kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {
 		_, _ = fmt.Fprintln(std.err, "weir:", err)
@@ -91,15 +93,36 @@ func run(ctx context.Context, args []string, std streams) (code int) {
 	}
 	parsed, err := parser.Parse(args)
 	switch {
-	case exited >= 0: // --help has been printed
+	case exited >= 0: // --help or --version has been printed
 		return exited
 	case err != nil:
-		_, _ = fmt.Fprintf(std.err, "weir: %v\nRun `weir --help` for the commands.\n", err)
+		_, _ = fmt.Fprintf(std.err, "weir: %v\n%s\n", err, whereHelp(err))
 		return exitUsage
 	}
 	s := &session{globals: c.globals, std: std}
 	s.log = slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: s.logLevel(parsed.Command())}))
 	return report(std.err, s.advised(parsed.Run(s)))
+}
+
+// whereHelp names the help of the command that was called wrongly, as far as it
+// was understood.
+func whereHelp(err error) string {
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok && wrong.Context != nil {
+		if command := wrong.Context.Selected(); command != nil {
+			return "Run `" + command.FullPath() + " --help` for what it takes."
+		}
+	}
+	return "Run `weir --help` for the commands."
+}
+
+// version is the release that was built, or what the go command knows of the
+// sources.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "weir (devel)"
+	}
+	return "weir " + info.Main.Version
 }
 
 // logLevel keeps commands that end by themselves to warnings: what they have to
