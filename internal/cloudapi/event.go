@@ -24,7 +24,7 @@ type kept struct {
 }
 
 // choose names what a "messages" change holds beside usable statuses and inbound
-// messages that have become events: other messages, errors of the whole number,
+// messages that have become events (inbound: all have): other messages, errors of the whole number,
 // statuses we do not know, or nothing we know at all.
 func (k *kept) choose(v hookValue, odd, inbound bool) {
 	if v.Messages != nil && !inbound {

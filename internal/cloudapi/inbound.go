@@ -20,7 +20,7 @@ var wishLabels = []string{engine.WishStop.String(), engine.WishStopAll.String(),
 
 // hookMessage is an inbound message, as far as wishes go.
 type hookMessage struct {
-	From      string `json:"from"`
+	From      phone  `json:"from"`
 	ID        string `json:"id"`
 	Timestamp stamp  `json:"timestamp"`
 	Text      struct {
@@ -41,34 +41,47 @@ type hookChoice struct {
 	Title string `json:"title"`
 }
 
-// inbound adds an event for each message of a change. It reports false, and adds
-// nothing, when they are not the list of objects that we know: the change is then
-// kept whole.
+// phone is a person's phone, which Meta writes as a string.
+type phone string
+
+// UnmarshalJSON never fails. A number is read too: what somebody asked for counts,
+// however a platform writes who they are.
+func (p *phone) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		s = string(b) // digits refuses what is no number
+	}
+	*p = phone(s)
+	return nil
+}
+
+// inbound adds an event for each message of a change. It reports false when they
+// are not the list of objects that we know: the change is then kept whole, beside
+// the messages that can be read.
 func (d *decoder) inbound(out *delivery, k kept, messages json.RawMessage, now time.Time) bool {
 	var all []json.RawMessage
 	if json.Unmarshal(messages, &all) != nil {
 		return false
 	}
-	events := make([]engine.Event, 0, len(all))
+	known := true
 	for _, raw := range all {
 		var m hookMessage
 		if len(raw) == 0 || raw[0] != '{' {
-			return false
+			known = false
+			continue
 		}
 		_ = json.Unmarshal(raw, &m) // a field of another type hides no other
-		events = append(events, engine.Event{
-			Kind: kindInbound, Account: k.account, Number: k.number, Body: storable(raw), Inbound: d.read(k.number, &m, now),
+		in := d.read(k.number, &m, now)
+		d.countWish(in)
+		out.events = append(out.events, engine.Event{
+			Kind: kindInbound, Account: k.account, Number: k.number, Body: storable(raw), Inbound: in,
 		})
 	}
-	for _, e := range events {
-		d.countWish(e.Inbound)
-	}
-	out.events = append(out.events, events...)
-	return true
+	return known
 }
 
 func (d *decoder) read(number string, m *hookMessage, now time.Time) engine.Inbound {
-	in := engine.Inbound{From: digits(m.From), At: m.Timestamp.at(now)}
+	in := engine.Inbound{From: digits(string(m.From)), At: m.Timestamp.at(now)}
 	if m.ID != "" {
 		sum := sha256.Sum256([]byte(number + "\x00" + m.ID))
 		in.Key = hex.EncodeToString(sum[:16])

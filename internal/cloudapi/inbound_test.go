@@ -34,16 +34,19 @@ func TestInboundMessages(t *testing.T) {
 		want    engine.Inbound
 		label   string
 	}{
-		"a text":        {`{"from":"5511987654321","timestamp":"1750030073","type":"text","text":{"body":"no"}}`, engine.Inbound{From: "5511987654321", At: at, Wish: engine.WishStop}, "stop"},
-		"another text":  {`{"from":"+5511987654321","timestamp":1750030073,"text":{"body":"no way"}}`, engine.Inbound{From: "5511987654321", At: at}, ""},
-		"a label":       {`{"from":"1","timestamp":"1750030073","button":{"payload":"c42","text":"no"}}`, engine.Inbound{From: "1", At: at, Wish: engine.WishStop}, "stop"},
-		"a payload":     {`{"from":"1","timestamp":"1750030073","button":{"payload":"go on","text":"?"}}`, engine.Inbound{From: "1", At: at, Wish: engine.WishStart}, "start"},
-		"a reply":       {`{"from":"1","interactive":{"type":"button_reply","button_reply":{"id":"no","title":"?"}}}`, engine.Inbound{From: "1", At: arrival, Wish: engine.WishStop}, "stop"},
-		"a list":        {`{"from":"1","interactive":{"list_reply":{"id":"x","title":"go on"}}}`, engine.Inbound{From: "1", At: arrival, Wish: engine.WishStart}, "start"},
-		"no phone":      {`{"from_user_id":"BR.13","text":{"body":"no"}}`, engine.Inbound{At: arrival, Wish: engine.WishStop}, "unplaced"},
-		"an odd field":  {`{"from":"1","timestamp":"soon","type":7,"context":[],"text":{"body":"no"}}`, engine.Inbound{From: "1", At: arrival, Wish: engine.WishStop}, "stop"},
-		"an odd sender": {`{"from":{},"text":{"body":"no"}}`, engine.Inbound{At: arrival, Wish: engine.WishStop}, "unplaced"},
-		"a picture":     {`{"from":"1","image":{"caption":"no"}}`, engine.Inbound{From: "1", At: arrival}, ""},
+		"a text":          {`{"from":"5511987654321","timestamp":"1750030073","type":"text","text":{"body":"no"}}`, engine.Inbound{From: "5511987654321", At: at, Wish: engine.WishStop}, "stop"},
+		"another text":    {`{"from":"+5511987654321","timestamp":1750030073,"text":{"body":"no way"}}`, engine.Inbound{From: "5511987654321", At: at}, ""},
+		"a label":         {`{"from":"1","timestamp":"1750030073","button":{"payload":"c42","text":"no"}}`, engine.Inbound{From: "1", At: at, Wish: engine.WishStop}, "stop"},
+		"a payload":       {`{"from":"1","timestamp":"1750030073","button":{"payload":"go on","text":"?"}}`, engine.Inbound{From: "1", At: at, Wish: engine.WishStart}, "start"},
+		"a reply":         {`{"from":"1","interactive":{"type":"button_reply","button_reply":{"id":"no","title":"?"}}}`, engine.Inbound{From: "1", At: arrival, Wish: engine.WishStop}, "stop"},
+		"a list":          {`{"from":"1","interactive":{"list_reply":{"id":"x","title":"go on"}}}`, engine.Inbound{From: "1", At: arrival, Wish: engine.WishStart}, "start"},
+		"no phone":        {`{"from_user_id":"BR.13","text":{"body":"no"}}`, engine.Inbound{At: arrival, Wish: engine.WishStop}, "unplaced"},
+		"an odd field":    {`{"from":"1","timestamp":"soon","type":7,"context":[],"text":{"body":"no"}}`, engine.Inbound{From: "1", At: arrival, Wish: engine.WishStop}, "stop"},
+		"an odd sender":   {`{"from":{},"text":{"body":"no"}}`, engine.Inbound{At: arrival, Wish: engine.WishStop}, "unplaced"},
+		"a number":        {`{"from":4915110001413,"text":{"body":"no"}}`, engine.Inbound{From: "4915110001413", At: arrival, Wish: engine.WishStop}, "stop"},
+		"no whole number": {`{"from":49151.5,"text":{"body":"no"}}`, engine.Inbound{At: arrival, Wish: engine.WishStop}, "unplaced"},
+		"no sender":       {`{"from":null,"text":{"body":"no"}}`, engine.Inbound{At: arrival, Wish: engine.WishStop}, "unplaced"},
+		"a picture":       {`{"from":"1","image":{"caption":"no"}}`, engine.Inbound{From: "1", At: arrival}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,6 +63,27 @@ func TestInboundMessages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is odd hides nobody's wish beside it, and the change is kept for it.
+func TestOddMessagesHideNoOther(t *testing.T) {
+	t.Parallel()
+	const stop = `{"from":"4915110001413","text":{"body":"no"}}`
+	for _, messages := range []string{`null,` + stop, `"x",` + stop, stop + `,7`, `[],` + stop + `,true`} {
+		d := newTestReceiver(t, &memory{}, nil).decoder
+		d.wish = wished
+		got := d.decode([]byte(change(`"messages":[`+messages+`]`)), arrival).events
+		want := []engine.Event{
+			{Kind: "inbound", Account: "1022", Number: "7", Body: []byte(stop), Inbound: engine.Inbound{From: "4915110001413", At: arrival, Wish: engine.WishStop}},
+			{Kind: "messages", Account: "1022", Number: "7", Body: []byte(`{"metadata":{"phone_number_id":"7"},"messages":[` + messages + `]}`)},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", messages, diff)
+		}
+		if n := testutil.ToFloat64(d.metrics.wishes["stop"]); n != 1 {
+			t.Errorf("%s: %v stops counted, want 1", messages, n)
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ type newsValue struct {
 }
 
 type opted struct {
-	Phone    string `json:"wa_id"`
+	Phone    phone  `json:"wa_id"`
 	Category string `json:"category"`
 	Value    string `json:"value"`
 	At       stamp  `json:"timestamp"`
@@ -225,7 +225,7 @@ func (v *newsValue) limit() []engine.News {
 
 func (v *newsValue) preferences() (all []engine.News) {
 	for _, p := range v.Preferences {
-		n := engine.News{About: engine.AboutPerson, Phone: digits(p.Phone), Word: p.Value}
+		n := engine.News{About: engine.AboutPerson, Phone: digits(string(p.Phone)), Word: p.Value}
 		switch {
 		case n.Phone == "" || p.Category != "marketing_messages":
 			continue

@@ -87,7 +87,7 @@ func TestNews(t *testing.T) {
 
 		{
 			"user_preferences", `{"user_preferences":[{"wa_id":"5511","category":"marketing_messages","value":"stop","timestamp":1750030000},` +
-				`{"wa_id":"5512","category":"marketing_messages","value":"resume"},{"user_id":"BR.1","category":"marketing_messages","value":"stop"},` +
+				`{"wa_id":5512,"category":"marketing_messages","value":"resume"},null,"x",{"user_id":"BR.1","category":"marketing_messages","value":"stop"},` +
 				`{"wa_id":"5513","category":"calls","value":"stop"},{"wa_id":"5514","category":"marketing_messages","value":"perhaps"}]}`,
 			[]engine.News{
 				{About: engine.AboutPerson, At: time.Unix(1750030000, 0), Account: "1022", Phone: "5511", Word: "stop", Spare: engine.SpareForGood},

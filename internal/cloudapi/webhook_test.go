@@ -98,7 +98,7 @@ func TestWhatIsNoStatusIsKept(t *testing.T) {
 		events  string // kinds
 	}{
 		"inbound message":         {change(`"messages":[{"from":"5511","id":"x","type":"text"}]`), 0, "inbound"},
-		"messages of a new shape": {change(`"messages":[{"id":"x"},7]`), 0, "messages"},
+		"messages of a new shape": {change(`"messages":[{"id":"x"},7]`), 0, "inbound messages"},
 		"messages are no list":    {change(`"messages":{"id":"x"}`), 0, "messages"},
 		"two messages":            {change(`"messages":[{"id":"x"},{"id":"y","from":7}]`), 0, "inbound inbound"},
 		"error of the number":     {change(`"errors":[{"code":130429}]`), 0, "errors"},
