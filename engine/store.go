@@ -223,6 +223,7 @@ type StatusUpdate struct {
 
 // Event is a webhook change that is not a status: kept for later readers.
 type Event struct {
+	Key     string // a hash of what it is: of two events with one key, one is kept; "" is none
 	Kind    string // the webhook field, or "unmatched"
 	Account string // WABA id
 	Number  string // phone_number_id, if any
@@ -233,7 +234,6 @@ type Event struct {
 
 // Inbound is a person's message to one of our numbers, as far as it matters here.
 type Inbound struct {
-	Key  string    // a hash of its id: of two events with one key, one is kept; "" is none
 	From string    // who wrote it, digits; "" when the platform does not say
 	At   time.Time // when, by the platform's clock
 	Wish Wish

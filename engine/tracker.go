@@ -178,13 +178,18 @@ func (t *Tracker) pending() int {
 	return t.items
 }
 
-// take removes whole submissions from the front, about a batch of them.
+// take removes whole submissions from the front, about a batch of them. One that
+// is a batch by itself comes alone: what is too much for one commit must not take
+// ordinary deliveries along.
 func (t *Tracker) take() []*submission {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n, items := 0, 0
 	for n < len(t.waiting) && items < t.opts.Batch {
 		s := t.waiting[n]
+		if n > 0 && s.items() >= t.opts.Batch {
+			break
+		}
 		items += s.items()
 		t.items -= s.items()
 		t.bytes -= s.bytes()

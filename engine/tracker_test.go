@@ -216,3 +216,43 @@ func TestTrackerDrains(t *testing.T) {
 		waits.Wait()
 	})
 }
+
+// A delivery that is a batch by itself shares its commit with no other, and so
+// not its failure either.
+func TestTrackerCommitsALargeDeliveryAlone(t *testing.T) {
+	t.Parallel()
+	for _, at := range []int{0, 1, 2} { // it comes first, second, last
+		synctest.Test(t, func(t *testing.T) {
+			const large = 50
+			tr, stop := startTracker(t, TrackerOptions{Store: tooMuch(large), Batch: large})
+			defer stop()
+			var got [3]error
+			var waits sync.WaitGroup
+			for i := range got {
+				events := 1
+				if i == at {
+					events = large
+				}
+				waits.Go(func() { got[i] = tr.Submit(t.Context(), nil, make([]Event, events)) })
+				synctest.Wait()
+			}
+			waits.Wait()
+			for i, err := range got {
+				if (err != nil) != (i == at) {
+					t.Errorf("the large one at %d: delivery %d: %v", at, i, err)
+				}
+			}
+		})
+	}
+}
+
+// tooMuch is a StatusStore that cannot commit so many events, and takes a while.
+type tooMuch int
+
+func (n tooMuch) ApplyStatuses(_ context.Context, _ []StatusUpdate, events []Event) (Applied, error) {
+	time.Sleep(time.Second)
+	if len(events) >= int(n) {
+		return Applied{}, context.DeadlineExceeded
+	}
+	return Applied{}, nil
+}

@@ -586,7 +586,7 @@ CREATE TABLE notice_endpoints (
 -- Inbound messages, account events, and statuses that found no recipient.
 CREATE TABLE webhook_events (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    key         text,                                       -- inbound messages: a hash of the id, so that one that comes again is kept once
+    key         text,                                       -- a hash of an inbound message's id, or of another change and its time, so that one that comes again is kept once
     kind        text NOT NULL,
     waba_id     text,
     number_id   text,

@@ -3,7 +3,10 @@ package cloudapi
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,6 +24,23 @@ type kept struct {
 	field, account, number string
 	kinds                  []string  // of a "messages" change; empty: statuses only
 	at, now                time.Time // when it was said, and when it came
+	said                   stamp     // when, as the platform wrote it
+}
+
+// key tells a change that the platform repeats, after an answer that it did not
+// get or like, from another that says the same: that one has its own time. A
+// change without a time has no key, and is always kept.
+func (k *kept) key(kind string, body []byte) string {
+	if k.said == 0 {
+		return ""
+	}
+	return hashed(strconv.FormatInt(int64(k.said), 10), kind, k.account, k.number, string(body))
+}
+
+// hashed is a key of a few words, none of which can be read from it.
+func hashed(words ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return hex.EncodeToString(sum[:16])
 }
 
 // choose names what a "messages" change holds beside usable statuses and inbound
@@ -48,15 +68,12 @@ func (out *delivery) keep(k kept, value json.RawMessage) {
 		k.kinds = []string{cmp.Or(cut(clean(k.field), maxKind), labelOther)}
 	}
 	for _, kind := range k.kinds {
-		out.event(kind, k.account, k.number, storable(value))
+		body := storable(value)
+		out.events = append(out.events, engine.Event{Key: k.key(kind, body), Kind: kind, Account: k.account, Number: k.number, Body: body})
 	}
 	if k.field != "messages" {
 		out.events[len(out.events)-1].News = news(k, value)
 	}
-}
-
-func (out *delivery) event(kind, account, number string, body []byte) {
-	out.events = append(out.events, engine.Event{Kind: kind, Account: account, Number: number, Body: body})
 }
 
 func (d *decoder) count(out delivery) {

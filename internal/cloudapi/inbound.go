@@ -1,8 +1,6 @@
 package cloudapi
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -71,21 +69,25 @@ func (d *decoder) inbound(out *delivery, k kept, messages json.RawMessage, now t
 			continue
 		}
 		_ = json.Unmarshal(raw, &m) // a field of another type hides no other
-		in := d.read(k.number, &m, now)
+		in := d.read(&m, now)
 		d.countWish(in)
 		out.events = append(out.events, engine.Event{
-			Kind: kindInbound, Account: k.account, Number: k.number, Body: storable(raw), Inbound: in,
+			Key: m.key(k.number), Kind: kindInbound, Account: k.account, Number: k.number, Body: storable(raw), Inbound: in,
 		})
 	}
 	return known
 }
 
-func (d *decoder) read(number string, m *hookMessage, now time.Time) engine.Inbound {
-	in := engine.Inbound{From: digits(string(m.From)), At: m.Timestamp.at(now)}
-	if m.ID != "" {
-		sum := sha256.Sum256([]byte(number + "\x00" + m.ID))
-		in.Key = hex.EncodeToString(sum[:16])
+// key is one message's at its number; without an id there is none.
+func (m *hookMessage) key(number string) string {
+	if m.ID == "" {
+		return ""
 	}
+	return hashed(number, m.ID)
+}
+
+func (d *decoder) read(m *hookMessage, now time.Time) engine.Inbound {
+	in := engine.Inbound{From: digits(string(m.From)), At: m.Timestamp.at(now)}
 	if d.wish != nil {
 		in.Wish = d.wish(m.Text.Body, m.Button.Payload, m.Button.Text, m.Interactive.Button.ID, m.Interactive.Button.Title, m.Interactive.List.ID, m.Interactive.List.Title)
 	}

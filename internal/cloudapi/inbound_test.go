@@ -124,3 +124,35 @@ func TestTimesToComeAreNow(t *testing.T) {
 		t.Errorf("template %+v, want it said when it came", n)
 	}
 }
+
+// A change that the platform repeats has the key that it had; one that says the
+// same at another time, or of another account, has not, and nothing can be read
+// from it. A change without a time has none.
+func TestChangeKeys(t *testing.T) {
+	t.Parallel()
+	key := func(id, when, field, value string) string {
+		got := decodeTest(t, `{"entry":[{"id":"`+id+`",`+when+`"changes":[{"field":"`+field+`","value":`+value+`}]}]}`).events
+		if len(got) != 1 {
+			t.Fatalf("%d events", len(got))
+		}
+		return got[0].Key
+	}
+	const then = `"time":1750030073,`
+	first := key("1", then, "account_update", `{"event":"x"}`)
+	if first == "" || first != key("1", then, "account_update", `{"event":"x"}`) {
+		t.Errorf("one change has the keys %q and another", first)
+	}
+	for name, other := range map[string]string{
+		"time":    key("1", `"time":1750030074,`, "account_update", `{"event":"x"}`),
+		"account": key("2", then, "account_update", `{"event":"x"}`),
+		"field":   key("1", then, "other_update", `{"event":"x"}`),
+		"value":   key("1", then, "account_update", `{"event":"y"}`),
+	} {
+		if other == first || other == "" {
+			t.Errorf("another %s has the key %q", name, other)
+		}
+	}
+	if got := key("1", "", "account_update", `{}`); got != "" {
+		t.Errorf("a change without a time has the key %q", got)
+	}
+}

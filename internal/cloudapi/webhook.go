@@ -127,12 +127,12 @@ func (d *decoder) decode(body []byte, now time.Time) delivery {
 	err := json.Unmarshal(body, &hook)
 	if err != nil {
 		out.unreadable = true
-		out.event("unreadable", "", "", unreadable(body))
+		out.events = append(out.events, engine.Event{Kind: "unreadable", Body: unreadable(body)})
 	}
 	var raw rawBody // filled by the first change that must be kept
 	for i, entry := range hook.Entry {
 		for j, change := range entry.Changes {
-			kept := kept{field: change.Field, account: clean(entry.ID), number: clean(change.Value.Metadata.Number), at: entry.Time.at(now), now: now}
+			kept := kept{field: change.Field, account: clean(entry.ID), number: clean(change.Value.Metadata.Number), at: entry.Time.at(now), now: now, said: entry.Time}
 			if kept.field == "messages" {
 				odd := d.statuses(&out, kept, change.Value.Statuses, now)
 				inbound := change.Value.Messages != nil && d.inbound(&out, kept, json.RawMessage(change.Value.Messages), now)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,72 +18,130 @@ type TemplateSaid struct {
 	At   time.Time
 }
 
-// hear acts on what events say, one after another: they are few. Said twice, or
-// late, each changes nothing.
+// hear acts on what events say, in as many round trips for thousands of words as
+// for one. Said twice, or late, each changes nothing.
 func (s *Store) hear(ctx context.Context, events []engine.Event) error {
 	persons := &db.SparePersonsParams{}
+	var rest []engine.News
 	for _, e := range events {
 		for _, n := range e.News {
-			if n.About == engine.AboutPerson {
+			switch {
+			case n.About == engine.AboutPerson:
 				addPreference(persons, n)
-				continue
+			case n.About == engine.AboutAccount && n.Bears == engine.BearsNothing:
+			default:
+				rest = append(rest, n)
 			}
-			if err := again(func() error { return s.hearNews(ctx, n) }); err != nil {
-				return fmt.Errorf("hear the platform's news: %w", refusedData(err))
-			}
+		}
+	}
+	for _, round := range foldNews(rest) {
+		if err := s.hearRound(ctx, round); err != nil {
+			return fmt.Errorf("hear the platform's news: %w", refusedData(err))
 		}
 	}
 	return s.sparePersons(ctx, persons)
 }
 
-func (s *Store) hearNews(ctx context.Context, n engine.News) error {
-	switch n.About {
-	case engine.AboutTemplate:
-		return s.hearTemplate(ctx, n)
-	case engine.AboutAccount:
-		return s.hearAccount(ctx, n)
-	case engine.AboutNumber:
-		return s.q.HearNumber(ctx, s.pool, &db.HearNumberParams{
-			Account: n.Account, Phone: n.Phone, Word: clean(n.Word), Bears: n.Bears.String(),
-			Reason: clean(n.Reason), Advice: clean(n.Advice), At: instant(n.At),
-		})
-	case engine.AboutLimit:
-		return s.q.HearLimit(ctx, s.pool, &db.HearLimitParams{Account: n.Account, DailyLimit: n.Limit, At: instant(n.At)})
-	default:
-		return nil
+// hearRound takes at most one word a subject.
+func (s *Store) hearRound(ctx context.Context, round []engine.News) error {
+	if err := s.hearAccounts(ctx, about(engine.AboutAccount, round)); err != nil {
+		return err
 	}
+	if err := s.hearTemplates(ctx, about(engine.AboutTemplate, round)); err != nil {
+		return err
+	}
+	if err := s.hearNumbers(ctx, about(engine.AboutNumber, round)); err != nil {
+		return err
+	}
+	return s.hearLimits(ctx, about(engine.AboutLimit, round))
 }
 
-// hearTemplate stops what sends a template that may not be sent. It does not go
+// hearTemplates stops what sends a template that may not be sent. It does not go
 // on by itself when it may be again: hours have passed, and a pause was people's
 // answer to this very message, so whether to send more of it is the operator's
 // to say.
-func (s *Store) hearTemplate(ctx context.Context, n engine.News) error {
-	rows, err := s.q.HearTemplate(ctx, s.pool, &db.HearTemplateParams{
-		Account: n.Account, Name: clean(n.Template), Language: clean(n.Language), Word: clean(n.Word),
-		Bears: n.Bears.String(), Reason: reason(order(n)), At: instant(n.At),
-	})
-	if err != nil || len(rows) == 0 {
-		return err
-	}
-	r := order(n)
-	r.Kind, r.Scope, r.Campaign, r.Number = engine.HaltCampaign, engine.ScopeTemplate, rows[0].CampaignID, rows[0].NumberID
-	return s.Restrain(ctx, r)
-}
-
-func (s *Store) hearAccount(ctx context.Context, n engine.News) error {
-	if n.Bears == engine.BearsNothing {
+func (s *Store) hearTemplates(ctx context.Context, news []engine.News) error {
+	if len(news) == 0 {
 		return nil
 	}
-	numbers, err := s.q.HearAccount(ctx, s.pool, &db.HearAccountParams{
-		Account: n.Account, Word: clean(n.Word), Bears: n.Bears.String(), Reason: reason(order(n)), At: instant(n.At),
-	})
-	if err != nil || len(numbers) == 0 {
-		return err
+	p := &db.HearTemplatesParams{}
+	for i, n := range news {
+		p.Keys = append(p.Keys, int32(i))
+		p.Accounts = append(p.Accounts, n.Account)
+		p.Names = append(p.Names, n.Template)
+		p.Languages = append(p.Languages, n.Language)
+		p.Words = append(p.Words, clean(n.Word))
+		p.Bears = append(p.Bears, n.Bears.String())
+		p.Reasons = append(p.Reasons, reason(order(n)))
+		p.AtMs = append(p.AtMs, millis(n.At))
 	}
-	r := order(n)
-	r.Kind, r.Scope, r.Number = engine.HaltNumber, engine.ScopeWABA, numbers[0]
-	return s.Restrain(ctx, r)
+	var rows []db.HearTemplatesRow
+	err := again(func() (err error) {
+		rows, err = s.q.HearTemplates(ctx, s.pool, p)
+		return err
+	})
+	for _, row := range rows {
+		r := order(news[row.Key])
+		r.Kind, r.Scope, r.Campaign, r.Number = engine.HaltCampaign, engine.ScopeTemplate, row.CampaignID, row.NumberID
+		err = errors.Join(err, again(func() error { return s.Restrain(ctx, r) }))
+	}
+	return err
+}
+
+func (s *Store) hearAccounts(ctx context.Context, news []engine.News) error {
+	if len(news) == 0 {
+		return nil
+	}
+	p := &db.HearAccountsParams{}
+	for i, n := range news {
+		p.Keys = append(p.Keys, int32(i))
+		p.Accounts = append(p.Accounts, n.Account)
+		p.Words = append(p.Words, clean(n.Word))
+		p.Bears = append(p.Bears, n.Bears.String())
+		p.Reasons = append(p.Reasons, reason(order(n)))
+		p.AtMs = append(p.AtMs, millis(n.At))
+	}
+	var rows []db.HearAccountsRow
+	err := again(func() (err error) {
+		rows, err = s.q.HearAccounts(ctx, s.pool, p)
+		return err
+	})
+	for _, row := range rows {
+		r := order(news[row.Key])
+		r.Kind, r.Scope, r.Number = engine.HaltNumber, engine.ScopeWABA, row.NumberID
+		err = errors.Join(err, again(func() error { return s.Restrain(ctx, r) }))
+	}
+	return err
+}
+
+func (s *Store) hearNumbers(ctx context.Context, news []engine.News) error {
+	if len(news) == 0 {
+		return nil
+	}
+	p := &db.HearNumbersParams{}
+	for _, n := range news {
+		p.Accounts = append(p.Accounts, n.Account)
+		p.Phones = append(p.Phones, n.Phone)
+		p.Words = append(p.Words, clean(n.Word))
+		p.Bears = append(p.Bears, n.Bears.String())
+		p.Reasons = append(p.Reasons, clean(n.Reason))
+		p.Advices = append(p.Advices, clean(n.Advice))
+		p.AtMs = append(p.AtMs, millis(n.At))
+	}
+	return again(func() error { return s.q.HearNumbers(ctx, s.pool, p) })
+}
+
+func (s *Store) hearLimits(ctx context.Context, news []engine.News) error {
+	if len(news) == 0 {
+		return nil
+	}
+	p := &db.HearLimitsParams{}
+	for _, n := range news {
+		p.Accounts = append(p.Accounts, n.Account)
+		p.Limits = append(p.Limits, n.Limit)
+		p.AtMs = append(p.AtMs, millis(n.At))
+	}
+	return again(func() error { return s.q.HearLimits(ctx, s.pool, p) })
 }
 
 // order is the restraint that news asks for, but for what it is of.

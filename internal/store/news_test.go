@@ -16,6 +16,13 @@ func (l *lab) hears(all ...engine.News) {
 	}
 }
 
+// hearsTogether applies news as one delivery.
+func (l *lab) hearsTogether(all ...engine.News) {
+	l.t.Helper()
+	_, err := l.ApplyStatuses(l.t.Context(), nil, []engine.Event{{Kind: "news", Account: labWABA, Body: []byte(`{}`), News: all}})
+	l.must(err)
+}
+
 func aboutTemplate(bears engine.Bearing, word string, at time.Time) engine.News {
 	return engine.News{
 		About: engine.AboutTemplate, Bears: bears, At: at.Truncate(time.Second), Account: labWABA, Template: "hello", Language: "en_US",
@@ -118,7 +125,8 @@ func TestNewsInAnyOrder(t *testing.T) {
 		"approved, then stopped": {time.Second, 0, true},
 		"in one second":          {0, 0, true},
 	} {
-		for _, backwards := range []bool{false, true} {
+		for order := range 4 {
+			backwards, together := order&1 != 0, order&2 != 0
 			c, _ := l.campaign(1)
 			l.exec(`UPDATE campaigns SET control_at = $2 WHERE id = $1`, c, base.Add(-time.Minute))
 			l.exec(`DELETE FROM templates`)
@@ -126,14 +134,16 @@ func TestNewsInAnyOrder(t *testing.T) {
 			if backwards {
 				all[0], all[1] = all[1], all[0]
 			}
-			l.hears(all...)
+			hear := map[bool]func(...engine.News){false: l.hears, true: l.hearsTogether}[together]
+			hear(all...)
 			word := scalar[string](l, `SELECT said FROM templates`)
 			if want := map[bool]string{true: "PAUSED", false: "APPROVED"}[tc.stops]; word != want {
-				t.Errorf("%s, backwards %v: %s stands, want %s", name, backwards, word, want)
+				t.Errorf("%s, backwards %v, together %v: %s stands, want %s", name, backwards, together, word, want)
 			}
-			// A stop that came first has stopped: an approval starts nothing.
-			if got := l.stands(c)[:7]; (got == "pausing") != (tc.stops || !backwards) {
-				t.Errorf("%s, backwards %v: %s", name, backwards, got)
+			// A stop that came first has stopped: an approval starts nothing. Of what
+			// comes together, what was said first came first.
+			if got := l.stands(c)[:7]; (got == "pausing") != (tc.stops || !backwards || together) {
+				t.Errorf("%s, backwards %v, together %v: %s", name, backwards, together, got)
 			}
 			l.exec(`UPDATE campaigns SET state = 'finished' WHERE id = $1`, c)
 		}

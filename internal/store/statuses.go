@@ -20,7 +20,7 @@ type word struct {
 // ApplyStatuses applies folded updates, forward only, and keeps events and the
 // updates that found no recipient; what events say is done. When it returns nil,
 // all of it is committed; after an error some may be, and the same call again
-// changes nothing twice but the events, which are kept again. An error that wraps
+// changes nothing twice but what has no key, which is kept again. An error that wraps
 // engine.ErrRefused will come again with the same call.
 func (s *Store) ApplyStatuses(ctx context.Context, updates []engine.StatusUpdate, events []engine.Event) (engine.Applied, error) {
 	got, err := s.apply(ctx, updates)

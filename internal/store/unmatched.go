@@ -2,9 +2,11 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,30 +68,31 @@ func phones(digits string) []string {
 	return all
 }
 
-// keep stores events, and updates that found no recipient.
+// keep stores events, and updates that found no recipient. Those with a key come
+// in its order: two calls with the same ones would else wait for each other.
 func (s *Store) keep(ctx context.Context, lost []engine.StatusUpdate, events []engine.Event) error {
-	p := &db.KeepEventsParams{}
-	add := func(kind, account, number, key string, body []byte) {
-		p.Kinds = append(p.Kinds, clean(kind))
-		p.Accounts = append(p.Accounts, clean(account))
-		p.Numbers = append(p.Numbers, clean(number))
-		p.Bodies = append(p.Bodies, string(body))
-		p.Keys = append(p.Keys, key)
-	}
+	all := make([]engine.Event, 0, len(lost)+len(events))
 	for _, u := range lost {
 		body, err := json.Marshal(newLostStatus(u))
 		if err != nil {
 			return fmt.Errorf("encode status: %w", err)
 		}
-		add(kindUnmatched, "", u.Number, "", storable(body))
+		all = append(all, engine.Event{Kind: kindUnmatched, Number: u.Number, Body: body})
 	}
-	for _, e := range events {
-		add(e.Kind, e.Account, e.Number, e.Key, storable(e.Body))
-	}
-	if len(p.Kinds) == 0 {
+	all = append(all, events...)
+	if len(all) == 0 {
 		return nil
 	}
-	return s.q.KeepEvents(ctx, s.pool, p)
+	slices.SortStableFunc(all, func(a, b engine.Event) int { return cmp.Compare(a.Key, b.Key) })
+	p := &db.KeepEventsParams{}
+	for _, e := range all {
+		p.Kinds = append(p.Kinds, clean(e.Kind))
+		p.Accounts = append(p.Accounts, clean(e.Account))
+		p.Numbers = append(p.Numbers, clean(e.Number))
+		p.Bodies = append(p.Bodies, string(storable(e.Body)))
+		p.Keys = append(p.Keys, e.Key)
+	}
+	return again(func() error { return s.q.KeepEvents(ctx, s.pool, p) })
 }
 
 // storable is JSON without what jsonb refuses: broken UTF-8, NUL and halves of

@@ -7,59 +7,69 @@ package db
 
 import (
 	"context"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const hearAccount = `-- name: HearAccount :many
-WITH heard AS (
+const hearAccounts = `-- name: HearAccounts :many
+WITH word AS (
+    SELECT unnest($1::int[]) AS key, unnest($2::text[]) AS account, unnest($3::text[]) AS said, unnest($4::text[]) AS bears,
+        unnest($5::text[]) AS reason, to_timestamp(unnest($6::bigint[]) / 1000.0) AS at
+), heard AS (
     INSERT INTO accounts AS a (waba_id, said, said_bears, said_reason, said_at)
-    VALUES ($1::text, $4::text, $2::text, $5::text, $3::timestamptz)
+    SELECT account, said, bears, reason, at FROM word ORDER BY account
     ON CONFLICT (waba_id) DO UPDATE SET said = excluded.said, said_bears = excluded.said_bears,
         said_reason = excluded.said_reason, said_at = excluded.said_at
     WHERE a.said_at IS NULL OR (excluded.said_at, excluded.said_bears = 'stop') > (a.said_at, a.said_bears = 'stop')
     RETURNING a.waba_id
 ), told AS (
     INSERT INTO notices (kind, subject, body)
-    SELECT CASE $2::text WHEN 'go' THEN 'account.reinstated' ELSE 'account.warned' END, 'account:' || waba_id,
-        jsonb_build_object('reason', $5::text, 'numbers', (SELECT coalesce(jsonb_agg(n.id ORDER BY n.id), '[]') FROM numbers n
-            WHERE n.waba_id = heard.waba_id AND ($2::text = 'warning' OR NOT n.enabled)))
-    FROM heard WHERE $2::text IN ('go', 'warning') AND EXISTS (SELECT FROM numbers n WHERE n.waba_id = heard.waba_id)
+    SELECT CASE w.bears WHEN 'go' THEN 'account.reinstated' ELSE 'account.warned' END, 'account:' || w.account,
+        jsonb_build_object('reason', w.reason, 'numbers', (SELECT coalesce(jsonb_agg(n.id ORDER BY n.id), '[]') FROM numbers n
+            WHERE n.waba_id = w.account AND (w.bears = 'warning' OR NOT n.enabled)))
+    FROM word w JOIN heard h ON h.waba_id = w.account
+    WHERE w.bears IN ('go', 'warning') AND w.account IN (SELECT n.waba_id FROM numbers n)
+    ORDER BY w.key
 )
-SELECT n.id FROM numbers n
-WHERE n.waba_id = $1::text AND $2::text = 'stop' AND (EXISTS (SELECT FROM heard) OR EXISTS (SELECT FROM accounts a
-    WHERE a.waba_id = $1::text AND a.said_at = $3::timestamptz AND a.said = $4::text))
-ORDER BY n.id LIMIT 1
+SELECT DISTINCT ON (w.key) w.key::int AS key, n.id::text AS number_id FROM word w JOIN numbers n ON n.waba_id = w.account
+WHERE w.bears = 'stop' AND (EXISTS (SELECT FROM heard h WHERE h.waba_id = w.account)
+    OR EXISTS (SELECT FROM accounts a WHERE a.waba_id = w.account AND a.said_at = w.at AND a.said = w.said))
+ORDER BY w.key, n.id
 `
 
-type HearAccountParams struct {
-	Account string
-	Bears   string
-	At      pgtype.Timestamptz
-	Word    string
-	Reason  string
+type HearAccountsParams struct {
+	Keys     []int32
+	Accounts []string
+	Words    []string
+	Bears    []string
+	Reasons  []string
+	AtMs     []int64
 }
 
-// A number of the account, where the word forbids it to send.
-func (q *Queries) HearAccount(ctx context.Context, db DBTX, arg *HearAccountParams) ([]string, error) {
-	rows, err := db.Query(ctx, hearAccount,
-		arg.Account,
+type HearAccountsRow struct {
+	Key      int32
+	NumberID string
+}
+
+// Of each word that forbids its account to send, a number of the account.
+func (q *Queries) HearAccounts(ctx context.Context, db DBTX, arg *HearAccountsParams) ([]HearAccountsRow, error) {
+	rows, err := db.Query(ctx, hearAccounts,
+		arg.Keys,
+		arg.Accounts,
+		arg.Words,
 		arg.Bears,
-		arg.At,
-		arg.Word,
-		arg.Reason,
+		arg.Reasons,
+		arg.AtMs,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []HearAccountsRow
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var i HearAccountsRow
+		if err := rows.Scan(&i.Key, &i.NumberID); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -67,11 +77,13 @@ func (q *Queries) HearAccount(ctx context.Context, db DBTX, arg *HearAccountPara
 	return items, nil
 }
 
-const hearLimit = `-- name: HearLimit :exec
-WITH was AS (
-    SELECT a.daily_limit FROM accounts a WHERE a.waba_id = $1::text
+const hearLimits = `-- name: HearLimits :exec
+WITH word AS (
+    SELECT unnest($1::text[]) AS account, unnest($2::bigint[]) AS daily_limit, to_timestamp(unnest($3::bigint[]) / 1000.0) AS at
+), was AS (
+    SELECT a.waba_id, a.daily_limit FROM accounts a JOIN word w ON w.account = a.waba_id
 ), heard AS (
-    INSERT INTO accounts AS a (waba_id, daily_limit, limit_at) VALUES ($1::text, $2::bigint, $3::timestamptz)
+    INSERT INTO accounts AS a (waba_id, daily_limit, limit_at) SELECT account, daily_limit, at FROM word ORDER BY account
     ON CONFLICT (waba_id) DO UPDATE SET daily_limit = excluded.daily_limit, limit_at = excluded.limit_at
     WHERE a.limit_at IS NULL OR (excluded.limit_at, -excluded.daily_limit) > (a.limit_at, -a.daily_limit)
     RETURNING a.waba_id, a.daily_limit
@@ -79,127 +91,144 @@ WITH was AS (
 INSERT INTO notices (kind, subject, body)
 SELECT CASE WHEN heard.daily_limit < was.daily_limit THEN 'limit.lowered' ELSE 'limit.raised' END, 'limit:' || heard.waba_id,
     jsonb_build_object('limit', heard.daily_limit, 'was', was.daily_limit)
-FROM heard, was WHERE heard.daily_limit <> was.daily_limit
+FROM heard JOIN was ON was.waba_id = heard.waba_id WHERE heard.daily_limit <> was.daily_limit
 `
 
-type HearLimitParams struct {
-	Account    string
-	DailyLimit int64
-	At         pgtype.Timestamptz
+type HearLimitsParams struct {
+	Accounts []string
+	Limits   []int64
+	AtMs     []int64
 }
 
-func (q *Queries) HearLimit(ctx context.Context, db DBTX, arg *HearLimitParams) error {
-	_, err := db.Exec(ctx, hearLimit, arg.Account, arg.DailyLimit, arg.At)
+func (q *Queries) HearLimits(ctx context.Context, db DBTX, arg *HearLimitsParams) error {
+	_, err := db.Exec(ctx, hearLimits, arg.Accounts, arg.Limits, arg.AtMs)
 	return err
 }
 
-const hearNumber = `-- name: HearNumber :exec
-WITH heard AS (
-    UPDATE numbers n SET said = $4::text, said_bears = $1::text, said_at = $5::timestamptz
-    WHERE n.waba_id = $6::text AND regexp_replace(n.display, '[^0-9]', '', 'g') = $7::text
-      AND (n.said_at IS NULL OR ($5::timestamptz, $1::text = 'warning') > (n.said_at, n.said_bears = 'warning'))
-    RETURNING n.id
+const hearNumbers = `-- name: HearNumbers :exec
+WITH word AS (
+    SELECT unnest($1::text[]) AS account, unnest($2::text[]) AS phone, unnest($3::text[]) AS said, unnest($4::text[]) AS bears,
+        unnest($5::text[]) AS reason, unnest($6::text[]) AS advice, to_timestamp(unnest($7::bigint[]) / 1000.0) AS at
+), heard AS (
+    UPDATE numbers n SET said = w.said, said_bears = w.bears, said_at = w.at FROM word w
+    WHERE n.waba_id = w.account AND regexp_replace(n.display, '[^0-9]', '', 'g') = w.phone
+      AND (n.said_at IS NULL OR (w.at, w.bears = 'warning') > (n.said_at, n.said_bears = 'warning'))
+    RETURNING n.id, w.bears, w.reason, w.advice
 )
 INSERT INTO notices (kind, subject, body)
-SELECT CASE $1::text WHEN 'warning' THEN 'quality.worse' ELSE 'quality.better' END, 'quality:' || id,
-    jsonb_build_object('numbers', jsonb_build_array(id), 'reason', $2::text, 'advice', $3::text)
-FROM heard WHERE $1::text IN ('warning', 'go')
+SELECT CASE bears WHEN 'warning' THEN 'quality.worse' ELSE 'quality.better' END, 'quality:' || id,
+    jsonb_build_object('numbers', jsonb_build_array(id), 'reason', reason, 'advice', advice)
+FROM heard WHERE bears IN ('warning', 'go')
 `
 
-type HearNumberParams struct {
-	Bears   string
-	Reason  string
-	Advice  string
-	Word    string
-	At      pgtype.Timestamptz
-	Account string
-	Phone   string
+type HearNumbersParams struct {
+	Accounts []string
+	Phones   []string
+	Words    []string
+	Bears    []string
+	Reasons  []string
+	Advices  []string
+	AtMs     []int64
 }
 
-// The platform names it by how it shows, not by its id.
-func (q *Queries) HearNumber(ctx context.Context, db DBTX, arg *HearNumberParams) error {
-	_, err := db.Exec(ctx, hearNumber,
+// The platform names them by how they show, not by their ids.
+func (q *Queries) HearNumbers(ctx context.Context, db DBTX, arg *HearNumbersParams) error {
+	_, err := db.Exec(ctx, hearNumbers,
+		arg.Accounts,
+		arg.Phones,
+		arg.Words,
 		arg.Bears,
-		arg.Reason,
-		arg.Advice,
-		arg.Word,
-		arg.At,
-		arg.Account,
-		arg.Phone,
+		arg.Reasons,
+		arg.Advices,
+		arg.AtMs,
 	)
 	return err
 }
 
-const hearTemplate = `-- name: HearTemplate :many
+const hearTemplates = `-- name: HearTemplates :many
 
-WITH heard AS (
+WITH word AS (
+    SELECT unnest($1::int[]) AS key, unnest($2::text[]) AS account, unnest($3::text[]) AS name, unnest($4::text[]) AS language,
+        unnest($5::text[]) AS said, unnest($6::text[]) AS bears, unnest($7::text[]) AS reason,
+        to_timestamp(unnest($8::bigint[]) / 1000.0) AS at
+), heard AS (
     INSERT INTO templates AS t (waba_id, name, language, said, said_bears, said_reason, said_at)
-    VALUES ($2::text, $3::text, $4::text, $6::text, $1::text, $7::text, $5::timestamptz)
+    SELECT account, name, language, said, bears, reason, at FROM word ORDER BY account, name, language
     ON CONFLICT (waba_id, name, language) DO UPDATE SET said = excluded.said, said_bears = excluded.said_bears,
         said_reason = excluded.said_reason, said_at = excluded.said_at
     WHERE (excluded.said_at, excluded.said_bears = 'stop') > (t.said_at, t.said_bears = 'stop')
-    RETURNING t.waba_id
+    RETURNING t.waba_id, t.name, t.language
 ), mine AS (
-    SELECT DISTINCT ON (c.id) c.id, c.name, c.state, cn.role, n.id AS number_id,
-        c.state <> 'running' AND NOT c.stopped AND c.state_reason <> 'paused by the operator' AS stopped_itself FROM campaigns c
-    JOIN campaign_numbers cn ON cn.campaign_id = c.id JOIN numbers n ON n.id = cn.number_id AND n.waba_id = $2::text
-    WHERE c.template = $3::text AND c.language = $4::text AND c.state IN ('running', 'pausing', 'paused')
-    ORDER BY c.id, cn.role DESC, n.id
+    SELECT DISTINCT ON (w.key, c.id) w.key, c.id, c.name, c.state, cn.role, n.id AS number_id,
+        c.state <> 'running' AND NOT c.stopped AND c.state_reason <> 'paused by the operator' AS stopped_itself FROM word w
+    JOIN campaigns c ON c.template = w.name AND c.language = w.language
+    JOIN campaign_numbers cn ON cn.campaign_id = c.id JOIN numbers n ON n.id = cn.number_id AND n.waba_id = w.account
+    WHERE c.state IN ('running', 'pausing', 'paused')
+    ORDER BY w.key, c.id, cn.role DESC, n.id
+), senders AS (
+    SELECT mine.key, jsonb_agg(mine.name ORDER BY mine.id) AS names,
+        jsonb_agg(mine.name ORDER BY mine.id) FILTER (WHERE mine.stopped_itself) AS stopped FROM mine GROUP BY mine.key
 ), told AS (
     INSERT INTO notices (kind, subject, body)
-    SELECT CASE $1::text WHEN 'go' THEN 'template.approved' ELSE 'template.flagged' END, concat_ws('/', 'template:' || $2::text, $3::text, $4::text),
-        jsonb_build_object('template', $3::text, 'reason', $7::text, 'campaigns', coalesce((SELECT jsonb_agg(mine.name ORDER BY mine.id) FROM mine
-            WHERE $1::text = 'warning' OR mine.stopped_itself), '[]'))
-    FROM heard WHERE $1::text = 'warning' OR ($1::text = 'go' AND (
-        EXISTS (SELECT FROM mine WHERE mine.stopped_itself)
-        OR EXISTS (SELECT FROM templates t WHERE t.waba_id = $2::text AND t.name = $3::text AND t.language = $4::text AND t.said_bears = 'warning')))
+    SELECT CASE w.bears WHEN 'go' THEN 'template.approved' ELSE 'template.flagged' END, concat_ws('/', 'template:' || w.account, w.name, w.language),
+        jsonb_build_object('template', w.name, 'reason', w.reason, 'campaigns', coalesce(CASE w.bears WHEN 'warning' THEN s.names ELSE s.stopped END, '[]'))
+    FROM word w JOIN heard h ON h.waba_id = w.account AND h.name = w.name AND h.language = w.language
+    LEFT JOIN senders s ON s.key = w.key
+    WHERE w.bears = 'warning' OR (w.bears = 'go' AND (s.stopped IS NOT NULL
+        OR EXISTS (SELECT FROM templates t WHERE t.waba_id = w.account AND t.name = w.name AND t.language = w.language AND t.said_bears = 'warning')))
+    ORDER BY w.key
 )
-SELECT mine.id::bigint AS campaign_id, mine.number_id::text AS number_id FROM mine
-WHERE mine.state = 'running' AND mine.role = 'primary' AND $1::text = 'stop' AND (EXISTS (SELECT FROM heard) OR EXISTS (SELECT FROM templates t
-    WHERE t.waba_id = $2::text AND t.name = $3::text AND t.language = $4::text AND t.said_at = $5::timestamptz AND t.said = $6::text))
-ORDER BY mine.id LIMIT 1
+SELECT DISTINCT ON (w.key) w.key::int AS key, mine.id::bigint AS campaign_id, mine.number_id::text AS number_id FROM mine JOIN word w ON w.key = mine.key
+WHERE mine.state = 'running' AND mine.role = 'primary' AND w.bears = 'stop' AND (
+    EXISTS (SELECT FROM heard h WHERE h.waba_id = w.account AND h.name = w.name AND h.language = w.language)
+    OR EXISTS (SELECT FROM templates t WHERE t.waba_id = w.account AND t.name = w.name AND t.language = w.language AND t.said_at = w.at AND t.said = w.said))
+ORDER BY w.key, mine.id
 `
 
-type HearTemplateParams struct {
-	Bears    string
-	Account  string
-	Name     string
-	Language string
-	At       pgtype.Timestamptz
-	Word     string
-	Reason   string
+type HearTemplatesParams struct {
+	Keys      []int32
+	Accounts  []string
+	Names     []string
+	Languages []string
+	Words     []string
+	Bears     []string
+	Reasons   []string
+	AtMs      []int64
 }
 
-type HearTemplateRow struct {
+type HearTemplatesRow struct {
+	Key        int32
 	CampaignID int64
 	NumberID   string
 }
 
-// What the platform says by webhook of accounts, templates and numbers. Each
-// statement keeps the word if it is the later one, and says whether it stands:
+// What the platform says by webhook of accounts, templates and numbers, at most
+// one word of each subject a statement: a delivery may hold thousands. Each
+// statement keeps a word if it is the later one, and says whether it stands:
 // what a word that stands asks for is asked for at every delivery of it, and
 // leaves alone what an operator has let go on since.
-// A running campaign that sends it from the account, and does not merely fall back
-// on it, where the word forbids it.
+// Of each word that forbids its template, a running campaign that sends it from
+// the account, and does not merely fall back on it.
 // Who stopped for it is told of when it may be sent again.
-func (q *Queries) HearTemplate(ctx context.Context, db DBTX, arg *HearTemplateParams) ([]HearTemplateRow, error) {
-	rows, err := db.Query(ctx, hearTemplate,
+func (q *Queries) HearTemplates(ctx context.Context, db DBTX, arg *HearTemplatesParams) ([]HearTemplatesRow, error) {
+	rows, err := db.Query(ctx, hearTemplates,
+		arg.Keys,
+		arg.Accounts,
+		arg.Names,
+		arg.Languages,
+		arg.Words,
 		arg.Bears,
-		arg.Account,
-		arg.Name,
-		arg.Language,
-		arg.At,
-		arg.Word,
-		arg.Reason,
+		arg.Reasons,
+		arg.AtMs,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []HearTemplateRow
+	var items []HearTemplatesRow
 	for rows.Next() {
-		var i HearTemplateRow
-		if err := rows.Scan(&i.CampaignID, &i.NumberID); err != nil {
+		var i HearTemplatesRow
+		if err := rows.Scan(&i.Key, &i.CampaignID, &i.NumberID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
