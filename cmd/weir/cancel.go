@@ -64,7 +64,7 @@ func cancelRest(ctx context.Context, db *store.Store, c store.Campaign, talk io.
 		return fmt.Errorf("who was not sent to is not all marked yet, nodes go on with it; weir campaign status %s shows when it is canceled: %w", name, err)
 	}
 	if n := counts[engine.Canceled]; n > 0 {
-		_, err = fmt.Fprintf(talk, "%s were not sent to: weir campaign export %s --status canceled > unsent.csv\n", group(int64(n)), name)
+		_, err = fmt.Fprintf(talk, "%s were not sent to: weir campaign export %s --status canceled --params > unsent.csv\n", group(int64(n)), name)
 	}
 	if open := counts[engine.Pending] + counts[engine.Sending] + counts[engine.Unknown]; open > 0 && err == nil {
 		_, err = fmt.Fprintf(talk, "%s outcomes are still open; the campaign is canceling until they are known: weir campaign watch %s\n", group(int64(open)), name)

@@ -161,7 +161,7 @@ func replayWords(r store.PersonRow) string {
 func suppressionWords(o store.Suppression) string {
 	words := map[store.SuppressionKind]string{
 		store.OptOut: "opted out: ", store.SaidStop: "said stop: ", store.Wait: "to be left in peace for a time: ",
-		store.Absent: "not on WhatsApp, to be left out by campaigns that say so: ",
+		store.Absent: "not on WhatsApp, left out by each campaign for its --absent-days (30 unless it says otherwise): ",
 	}[o.Kind] + o.Scope
 	if o.Reason != "" {
 		words += ", " + reasonWords(o.Reason)
@@ -169,7 +169,7 @@ func suppressionWords(o store.Suppression) string {
 	switch {
 	case !o.LiftedAt.IsZero():
 		return words + " (lifted since)"
-	case o.Until.IsZero():
+	case o.Until.IsZero() || o.Kind == store.Absent: // a campaign's days end before
 		return words
 	case o.Holds:
 		return words + ", until " + stamp(o.Until)

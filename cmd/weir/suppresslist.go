@@ -8,40 +8,77 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/weirhq/weir/internal/audience"
 	"github.com/weirhq/weir/internal/store"
 )
 
 type suppressListCmd struct {
-	Scope string `placeholder:"SCOPE" help:"Only of this scope. Default: of all."`
-	CSV   bool   `name:"csv" xor:"form" help:"Write CSV."`
-	JSON  bool   `xor:"form" help:"Print JSON."`
-	Raw   bool   `help:"For machines: cells of the CSV are not made safe for spreadsheets."`
+	Scope string   `placeholder:"SCOPE" help:"Only of this scope. Default: of all."`
+	Kind  []string `xor:"kinds" placeholder:"KIND,…" help:"Only these: suppress, stop, absent. Default: the opt-outs, suppress and stop."`
+	All   bool     `xor:"kinds" help:"Also who is left out for a while because they were not on WhatsApp."`
+	CSV   bool     `name:"csv" xor:"form" help:"Write CSV."`
+	JSON  bool     `xor:"form" help:"Print JSON."`
+	Raw   bool     `help:"For machines: cells of the CSV are not made safe for spreadsheets."`
 }
 
 // Help shows an example.
 func (suppressListCmd) Help() string {
 	return `  weir suppress list --csv --scope marketing > opted-out.csv
 
-Opt-outs of operators and by Meta's word (suppress), of the persons themselves, in a
-message (stop), and who was not on WhatsApp when last tried (absent). Brazil's and Mexico's numbers
-stand there in both ways in which they are written. It is people's data: mind where
-it goes.`
+Opt-outs of operators and by Meta's word (suppress), and of the persons themselves, in
+a message (stop). With --all or --kind absent also who was not on WhatsApp when last
+tried: each campaign leaves them out for its own --absent-days, 30 unless it says
+otherwise; their until, in CSV and JSON, is when no campaign can any more. Brazil's and
+Mexico's numbers stand there in both ways in which they are written. It is people's
+data: mind where it goes.`
+}
+
+func (c suppressListCmd) kinds() ([]store.SuppressionKind, error) {
+	switch {
+	case c.All:
+		return nil, nil
+	case len(c.Kind) == 0:
+		return []store.SuppressionKind{store.OptOut, store.SaidStop}, nil
+	}
+	var kinds []store.SuppressionKind
+	for _, name := range c.Kind {
+		kind := store.SuppressionKind(name)
+		if !slices.Contains([]store.SuppressionKind{store.OptOut, store.SaidStop, store.Absent}, kind) {
+			return nil, usagef("--kind %s: the kinds are suppress, stop and absent", name)
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds, nil
 }
 
 func (c suppressListCmd) Run(ctx context.Context, s *session) error {
+	kinds, err := c.kinds()
+	if err != nil {
+		return err
+	}
 	return s.with(ctx, func(db *database) error {
-		rows := db.Suppressions(ctx, c.Scope)
-		switch {
-		case c.CSV:
-			return c.csv(s.std.out, rows)
-		case c.JSON:
-			return listJSON(s.std.out, rows)
-		default:
-			return listTable(s, rows)
+		if err := c.write(s, db.Suppressions(ctx, c.Scope, kinds...)); err != nil || c.All || len(c.Kind) > 0 {
+			return err
 		}
+		more, err := db.CountAbsent(ctx, c.Scope)
+		if err == nil && more > 0 {
+			_, err = fmt.Fprintf(s.std.err, "%s more are left out for a while by themselves, as not on WhatsApp: --all\n", group(more))
+		}
+		return err
 	})
+}
+
+func (c suppressListCmd) write(s *session, rows iter.Seq2[store.ListedSuppression, error]) error {
+	switch {
+	case c.CSV:
+		return c.csv(s.std.out, rows)
+	case c.JSON:
+		return listJSON(s.std.out, rows)
+	default:
+		return listTable(s, rows)
+	}
 }
 
 // listedView is a suppression for scripts: its fields are a promise.
@@ -122,6 +159,9 @@ func listTable(s *session, rows iter.Seq2[store.ListedSuppression, error]) error
 			break
 		}
 		v := viewOfListed(row)
+		if row.Kind == store.Absent {
+			v.Until = "as each campaign's --absent-days"
+		}
 		t.row(v.Phone, v.Scope, v.Kind, v.Reason, v.At, v.Until)
 	}
 	if err := t.flush(); err != nil {

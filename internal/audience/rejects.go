@@ -100,13 +100,19 @@ func (r *Rejects) create() error {
 	if _, err := file.WriteString("\ufeff"); err != nil {
 		return fmt.Errorf("write rejects: %w", err)
 	}
+	return r.write(r.columns, Trailer(r.columns)...)
+}
+
+// Trailer returns the names of the three columns by whose being the last [Open] knows a file in which every cell
+// went through [SafeCell]: a line's number, a reason that concerns no row's shape, and a text, none of which it reads.
+func Trailer(columns []string) []string {
 	names := trailers[0]
 	for _, name := range names {
-		if columnIndex(r.columns, name) >= 0 {
+		if columnIndex(columns, name) >= 0 {
 			names = trailers[1]
 		}
 	}
-	return r.write(r.columns, names[:]...)
+	return names[:]
 }
 
 func (r *Rejects) write(cells []string, trailer ...string) error {

@@ -15,6 +15,7 @@ import (
 type ExportRow struct {
 	Line      int64 // of the imported file
 	Phone     string
+	Values    []string // of the campaign's Columns, in their order
 	Status    engine.Status
 	Attempts  int // spent so far; a replay starts again
 	Number    string
@@ -75,7 +76,7 @@ func (s *Store) exportPage(ctx context.Context, page *db.ExportPageParams, yield
 func exportRow(r db.ExportPageRow) (ExportRow, error) {
 	status, err := engine.ParseStatus(r.Status)
 	return ExportRow{
-		Line: r.Line, Phone: r.Phone, Status: status, Attempts: int(r.Attempt), Number: r.NumberID, MessageID: r.MessageID,
+		Line: r.Line, Phone: r.Phone, Values: r.Params, Status: status, Attempts: int(r.Attempt), Number: r.NumberID, MessageID: r.MessageID,
 		ErrorCode: int(r.ErrorCode), ErrorTitle: r.ErrorTitle,
 		AcceptedAt: r.AcceptedAt.Time, SentAt: r.SentAt.Time, DeliveredAt: r.DeliveredAt.Time, ReadAt: r.ReadAt.Time, FailedAt: r.FailedAt.Time,
 		Duplicates: int(r.Duplicates),

@@ -41,6 +41,7 @@ func TestExportShowsEveryRow(t *testing.T) {
 		engine.Read: {Line: 14, Phone: "+5511900000012", Status: engine.Read, Attempts: 1, Number: "n1", MessageID: "wamid.13"}, // it was read: no error any more
 	}
 	for status, w := range want {
+		w.Values = []string{"a", "b", "c", "d", "e"}
 		if diff := cmp.Diff(w, got[status], ignoreTimes); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", status, diff)
 		}

@@ -79,10 +79,14 @@ type ListedSuppression struct {
 }
 
 // Suppressions yields those that hold, but for Meta's limits, in the order of
-// the phones, of one scope or all ("") of them. An error ends it.
-func (s *Store) Suppressions(ctx context.Context, scope string) iter.Seq2[ListedSuppression, error] {
+// the phones, of one scope or all ("") of them, of these kinds or, when none is
+// given, of all. An error ends it.
+func (s *Store) Suppressions(ctx context.Context, scope string, kinds ...SuppressionKind) iter.Seq2[ListedSuppression, error] {
 	return func(yield func(ListedSuppression, error) bool) {
-		page := &db.SuppressionsPageParams{Within: scope}
+		page := &db.SuppressionsPageParams{Within: scope, Kinds: make([]string, len(kinds))}
+		for i, kind := range kinds {
+			page.Kinds[i] = string(kind)
+		}
 		for {
 			rows, err := s.q.SuppressionsPage(ctx, s.pool, page)
 			if err != nil {
@@ -102,6 +106,13 @@ func (s *Store) Suppressions(ctx context.Context, scope string) iter.Seq2[Listed
 			page.Phone, page.Scope, page.Kind = last.Phone, last.Scope, last.Kind
 		}
 	}
+}
+
+// CountAbsent is how many entries of the list are of persons who were not on
+// WhatsApp when last tried, of one scope or all ("").
+func (s *Store) CountAbsent(ctx context.Context, scope string) (int64, error) {
+	n, err := s.q.CountAbsent(ctx, s.pool, scope)
+	return n, wrap("count absent", err)
 }
 
 // ImportedSuppressions counts the rows of a file. Read = Added + Already + Rejected.

@@ -7,7 +7,7 @@
 -- row came to, not beside a later success; the last error of an expired
 -- or canceled row stands beside why it was not tried again. statuses: those, or all
 -- when there are none.
-SELECT r.id, p.line, p.phone, r.status::text AS status, r.attempt, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
+SELECT r.id, p.line, p.phone, p.params, r.status::text AS status, r.attempt, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
     (CASE WHEN r.status IN ('accepted', 'held', 'sent', 'delivered', 'read') THEN 0 ELSE coalesce(r.error_code, 0) END)::int AS error_code,
     concat_ws('; ', CASE r.status WHEN 'expired' THEN 'the campaign expired' WHEN 'canceled' THEN 'the campaign was canceled' END, why.title)::text AS error_title,
     r.accepted_at, r.sent_at, r.delivered_at, r.read_at, r.failed_at, coalesce(cardinality(array_remove(twin.ids, r.message_id)), 0)::int AS duplicates

@@ -43,7 +43,11 @@ FROM held h GROUP BY h.scope, h.kind, h.own ORDER BY h.scope, h.kind;
 SELECT s.phone, s.scope, s.kind, coalesce(s.reason, '')::text AS reason, s.until, s.at FROM suppressions s
 WHERE (s.phone, s.scope, s.kind) > (@phone::text, @scope::text, @kind::text)
   AND s.kind <> 'wait' AND s.until > now() AND (@within::text = '' OR s.scope = @within::text)
+  AND (cardinality(@kinds::text[]) = 0 OR s.kind = ANY (@kinds::text[]))
 ORDER BY s.phone, s.scope, s.kind LIMIT 5000;
+
+-- name: CountAbsent :one
+SELECT count(*) FROM suppressions s WHERE s.kind = 'absent' AND s.until > now() AND (@within::text = '' OR s.scope = @within::text);
 
 -- name: ScopeKnown :one
 -- A number or an account that nobody has added is most likely a slip of the pen.

@@ -132,7 +132,7 @@ func (q *Queries) ErrorsByCode(ctx context.Context, db DBTX, campaign int64) ([]
 
 const exportPage = `-- name: ExportPage :many
 
-SELECT r.id, p.line, p.phone, r.status::text AS status, r.attempt, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
+SELECT r.id, p.line, p.phone, p.params, r.status::text AS status, r.attempt, coalesce(r.number_id, '')::text AS number_id, coalesce(r.message_id, '')::text AS message_id,
     (CASE WHEN r.status IN ('accepted', 'held', 'sent', 'delivered', 'read') THEN 0 ELSE coalesce(r.error_code, 0) END)::int AS error_code,
     concat_ws('; ', CASE r.status WHEN 'expired' THEN 'the campaign expired' WHEN 'canceled' THEN 'the campaign was canceled' END, why.title)::text AS error_title,
     r.accepted_at, r.sent_at, r.delivered_at, r.read_at, r.failed_at, coalesce(cardinality(array_remove(twin.ids, r.message_id)), 0)::int AS duplicates
@@ -163,6 +163,7 @@ type ExportPageRow struct {
 	ID          int64
 	Line        int64
 	Phone       string
+	Params      []string
 	Status      string
 	Attempt     int16
 	NumberID    string
@@ -202,6 +203,7 @@ func (q *Queries) ExportPage(ctx context.Context, db DBTX, arg *ExportPageParams
 			&i.ID,
 			&i.Line,
 			&i.Phone,
+			&i.Params,
 			&i.Status,
 			&i.Attempt,
 			&i.NumberID,

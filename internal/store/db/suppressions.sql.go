@@ -51,6 +51,17 @@ func (q *Queries) AddSuppression(ctx context.Context, db DBTX, arg *AddSuppressi
 	return count, err
 }
 
+const countAbsent = `-- name: CountAbsent :one
+SELECT count(*) FROM suppressions s WHERE s.kind = 'absent' AND s.until > now() AND ($1::text = '' OR s.scope = $1::text)
+`
+
+func (q *Queries) CountAbsent(ctx context.Context, db DBTX, within string) (int64, error) {
+	row := db.QueryRow(ctx, countAbsent, within)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const removeSuppressions = `-- name: RemoveSuppressions :many
 WITH held AS MATERIALIZED (
     SELECT s.phone, s.scope, s.kind, s.reason, s.at, (s.kind = 'stop' OR s.scope LIKE 'waba:%:marketing') AS own FROM suppressions s
@@ -139,6 +150,7 @@ const suppressionsPage = `-- name: SuppressionsPage :many
 SELECT s.phone, s.scope, s.kind, coalesce(s.reason, '')::text AS reason, s.until, s.at FROM suppressions s
 WHERE (s.phone, s.scope, s.kind) > ($1::text, $2::text, $3::text)
   AND s.kind <> 'wait' AND s.until > now() AND ($4::text = '' OR s.scope = $4::text)
+  AND (cardinality($5::text[]) = 0 OR s.kind = ANY ($5::text[]))
 ORDER BY s.phone, s.scope, s.kind LIMIT 5000
 `
 
@@ -147,6 +159,7 @@ type SuppressionsPageParams struct {
 	Scope  string
 	Kind   string
 	Within string
+	Kinds  []string
 }
 
 type SuppressionsPageRow struct {
@@ -165,6 +178,7 @@ func (q *Queries) SuppressionsPage(ctx context.Context, db DBTX, arg *Suppressio
 		arg.Scope,
 		arg.Kind,
 		arg.Within,
+		arg.Kinds,
 	)
 	if err != nil {
 		return nil, err
