@@ -41,8 +41,8 @@ func TestClaimNullLimits(t *testing.T) {
 	l := newLab(t)
 	c, _ := l.campaign(3)
 	for _, nulls := range [][]any{
-		{labNumber, l.lease.ID, "", []int64{c}, []int16{0}, []*int32{nil}, []int32{0}, false, 3, 1},
-		{labNumber, l.lease.ID, "", []int64{c}, []int16{0}, []int32{3}, []int32{0}, false, nil, 2},
+		{labNumber, l.lease.ID, "", []int64{c}, []int16{0}, []*int32{nil}, []int32{0}, false, 0.0, 3, 1},
+		{labNumber, l.lease.ID, "", []int64{c}, []int16{0}, []int32{3}, []int32{0}, false, 0.0, nil, 2},
 	} {
 		if n := l.exec(claimSQL(t), nulls...); n != 0 {
 			t.Errorf("a null limit let %d rows through", n)
