@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
 	"github.com/weirhq/weir/internal/notify"
@@ -66,16 +65,12 @@ func (w *tellWorker) Work(ctx context.Context, _ *river.Job[tellArgs]) error {
 		return err
 	}
 	due, err := w.store.DueEndpoints(ctx)
-	if err != nil || len(due) == 0 {
+	if err != nil {
 		return err
 	}
-	client, err := river.ClientFromContextSafely[pgx.Tx](ctx)
-	if err != nil {
-		return fmt.Errorf("find river client: %w", err)
-	}
 	for endpoint, claim := range due {
-		if _, err := client.Insert(ctx, deliverArgs{Endpoint: endpoint, After: claim}, nil); err != nil {
-			return fmt.Errorf("insert deliver job: %w", err)
+		if err := insert(ctx, deliverArgs{Endpoint: endpoint, After: claim}); err != nil {
+			return err
 		}
 	}
 	return nil

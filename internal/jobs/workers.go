@@ -218,16 +218,12 @@ func (w *tendWorker) fallbacks(ctx context.Context) error {
 // reports makes the report jobs of campaigns that are over and have none kept.
 func (w *tendWorker) reports(ctx context.Context) error {
 	due, err := w.store.Unreported(ctx)
-	if err != nil || len(due) == 0 {
+	if err != nil {
 		return err
 	}
-	client, err := river.ClientFromContextSafely[pgx.Tx](ctx)
-	if err != nil {
-		return fmt.Errorf("find river client: %w", err)
-	}
 	for _, id := range due {
-		if _, err := client.Insert(ctx, reportArgs{Campaign: id}, nil); err != nil {
-			return fmt.Errorf("insert report job: %w", err)
+		if err := insert(ctx, reportArgs{Campaign: id}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -239,12 +235,17 @@ func (w *tendWorker) finish(ctx context.Context, campaign int64) error {
 	if err != nil || !may {
 		return err
 	}
+	return insert(ctx, finishArgs{Campaign: campaign})
+}
+
+// insert makes a job, from within another.
+func insert(ctx context.Context, args river.JobArgs) error {
 	client, err := river.ClientFromContextSafely[pgx.Tx](ctx)
-	if err != nil {
-		return fmt.Errorf("find river client: %w", err)
+	if err == nil {
+		_, err = client.Insert(ctx, args, nil)
 	}
-	if _, err := client.Insert(ctx, finishArgs{Campaign: campaign}, nil); err != nil {
-		return fmt.Errorf("insert finish job: %w", err)
+	if err != nil {
+		return fmt.Errorf("insert job %s: %w", args.Kind(), err)
 	}
 	return nil
 }
