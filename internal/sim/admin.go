@@ -51,6 +51,14 @@ func reply(rw http.ResponseWriter, v any) {
 	_ = json.NewEncoder(rw).Encode(v)
 }
 
+// order reads what the simulator is told to do; a field that it does not know is
+// a slip of the pen.
+func order(rw http.ResponseWriter, r *http.Request, into any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(rw, r.Body, 1<<20))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
+}
+
 func (s *Sim) serveLedger(rw http.ResponseWriter, r *http.Request) {
 	from := uint64(1)
 	if q := r.URL.Query().Get("from"); q != "" {
@@ -86,9 +94,7 @@ func (s *Sim) serveBehaviors(rw http.ResponseWriter, _ *http.Request) {
 
 func (s *Sim) serveMisbehave(rw http.ResponseWriter, r *http.Request) {
 	var b Behavior
-	dec := json.NewDecoder(http.MaxBytesReader(rw, r.Body, 1<<20))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&b)
+	err := order(rw, r, &b)
 	id := 0
 	if err == nil {
 		id, err = s.Misbehave(b)

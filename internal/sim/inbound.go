@@ -72,9 +72,7 @@ func (in Inbound) hook(from string, to Number) ([]byte, error) {
 
 func (s *Sim) serveWrite(rw http.ResponseWriter, r *http.Request) {
 	var in Inbound
-	dec := json.NewDecoder(http.MaxBytesReader(rw, r.Body, 1<<20))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
+	if err := order(rw, r, &in); err != nil {
 		http.Error(rw, err.Error(), http.StatusBadRequest)
 		return
 	}

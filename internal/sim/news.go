@@ -76,18 +76,16 @@ func (w *world) announce(body []byte) {
 	w.signal()
 }
 
-type jsonOf map[string]any
-
 // value writes a change as Meta's pages show it.
 func (n News) value(sender Number) (json.RawMessage, error) {
-	v := jsonOf{"event": n.Event}
+	v := object{"event": n.Event}
 	display := strings.TrimPrefix(sender.Display, "+")
 	switch n.Field {
 	case "message_template_status_update":
 		v["message_template_id"], v["message_template_name"], v["message_template_language"] = 1689556908129832, n.Template, n.Language
 		v["reason"] = cmp.Or(n.Reason, "NONE")
 		if n.Detail != "" {
-			v["other_info"] = jsonOf{"title": n.Detail}
+			v["other_info"] = object{"title": n.Detail}
 		}
 	case "account_update":
 		n.account(v)
@@ -97,23 +95,23 @@ func (n News) value(sender Number) (json.RawMessage, error) {
 			v["max_daily_conversations_per_business"] = n.limit()
 		}
 	case "business_capability_update":
-		v = jsonOf{"max_phone_numbers_per_business": 25, "max_daily_conversations_per_business": n.limit()}
+		v = object{"max_phone_numbers_per_business": 25, "max_daily_conversations_per_business": n.limit()}
 	case "user_preferences":
-		v = n.preference(jsonOf{"display_phone_number": display, "phone_number_id": sender.ID})
+		v = n.preference(object{"display_phone_number": display, "phone_number_id": sender.ID})
 	default:
 		return nil, fmt.Errorf("field %q has no made-up value: give one", n.Field)
 	}
 	return json.Marshal(v)
 }
 
-func (n News) account(v jsonOf) {
+func (n News) account(v object) {
 	switch n.Event {
 	case "ACCOUNT_RESTRICTION":
-		v["restriction_info"] = []jsonOf{{"restriction_type": n.Detail, "expiration": 1893456000}}
+		v["restriction_info"] = []object{{"restriction_type": n.Detail, "expiration": 1893456000}}
 	case "DISABLED_UPDATE":
-		v["ban_info"] = jsonOf{"waba_ban_state": n.Detail, "waba_ban_date": "November 30, 2026"}
+		v["ban_info"] = object{"waba_ban_state": n.Detail, "waba_ban_date": "November 30, 2026"}
 	case "ACCOUNT_VIOLATION":
-		v["violation_info"] = jsonOf{"violation_type": n.Detail}
+		v["violation_info"] = object{"violation_type": n.Detail}
 	}
 }
 
@@ -125,12 +123,12 @@ func (n News) limit() any {
 	return n.Limit
 }
 
-func (n News) preference(metadata jsonOf) jsonOf {
+func (n News) preference(metadata object) object {
 	phone := strings.TrimPrefix(n.To, "+")
-	return jsonOf{
+	return object{
 		"messaging_product": "whatsapp", "metadata": metadata,
-		"contacts": []jsonOf{{"profile": jsonOf{"name": "Ana"}, "wa_id": phone}},
-		"user_preferences": []jsonOf{{
+		"contacts": []object{{"profile": object{"name": "Ana"}, "wa_id": phone}},
+		"user_preferences": []object{{
 			"wa_id": phone, "detail": "User requested to " + n.Event + " marketing messages",
 			"category": "marketing_messages", "value": n.Event, "timestamp": n.At.Unix(),
 		}},
@@ -140,9 +138,7 @@ func (n News) preference(metadata jsonOf) jsonOf {
 // serveAnnounce takes one News.
 func (s *Sim) serveAnnounce(rw http.ResponseWriter, r *http.Request) {
 	var n News
-	dec := json.NewDecoder(http.MaxBytesReader(rw, r.Body, 1<<20))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&n)
+	err := order(rw, r, &n)
 	if err == nil {
 		err = s.Announce(n)
 	}
