@@ -50,11 +50,7 @@ func (c *breakerCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, b := range all {
 		ch <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, float64(b.State), b.Scope)
-		waits := 0.0
-		if b.Waits {
-			waits = 1
-		}
-		ch <- prometheus.MustNewConstMetric(c.waits, prometheus.GaugeValue, waits, b.Scope)
+		ch <- prometheus.MustNewConstMetric(c.waits, prometheus.GaugeValue, oneIf(b.Waits), b.Scope)
 		for _, to := range engine.BreakerStates() {
 			ch <- prometheus.MustNewConstMetric(c.moves, prometheus.CounterValue, float64(b.To[to]), b.Scope, to.String())
 		}

@@ -109,9 +109,8 @@ func viewOfWindow(w *store.SendWindow) *windowView {
 	if w == nil {
 		return nil
 	}
-	clock := func(minute int) string { return fmt.Sprintf("%02d:%02d", minute/60, minute%60) }
 	return &windowView{
-		From: clock(w.From), To: clock(w.To), Days: strings.Split(daysWords(w.Days), ", "), TZ: w.TZ, Holidays: w.Holidays,
+		From: clockOf(w.From), To: clockOf(w.To), Days: strings.Split(daysWords(w.Days), ", "), TZ: w.TZ, Holidays: w.Holidays,
 	}
 }
 

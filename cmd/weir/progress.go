@@ -161,13 +161,14 @@ func (p *progress) lines(now time.Time) []string {
 	if p.held() {
 		lines = append(lines, "stopped:   "+notConfirmed)
 	}
-	for _, why := range p.sendersWait() {
+	held := p.sendersWait()
+	for _, why := range held {
 		lines = append(lines, "waits      "+why)
 	}
 	lines = append(lines, p.bar())
 	lines = append(lines, p.statuses())
 	for i := range p.paces {
-		lines = append(lines, p.pace(i))
+		lines = append(lines, p.pace(i, len(held) > 0))
 	}
 	if n := p.counts[engine.Unknown]; n > 0 {
 		lines = append(lines, fmt.Sprintf("unknown    %s wait for their status webhooks; those never heard of end by --on-unknown %s", group(int64(n)), c.OnUnknown))
@@ -242,16 +243,22 @@ func (p *progress) bar() string {
 }
 
 func (p *progress) statuses() string {
+	return statusLine(func(s engine.Status) int64 { return int64(p.counts[s]) })
+}
+
+// statusLine is how many recipients have come how far.
+func statusLine(count func(engine.Status) int64) string {
 	var parts []string
 	for _, s := range engine.Statuses() {
-		if n := p.counts[s]; n != 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", s, group(int64(n))))
+		if n := count(s); n != 0 {
+			parts = append(parts, s.String()+" "+group(n))
 		}
 	}
 	return "statuses   " + strings.Join(parts, " · ")
 }
 
-func (p *progress) pace(i int) string {
+// pace is a number's line; said: a line above it has what holds all of them up.
+func (p *progress) pace(i int, said bool) string {
 	n := p.paces[i]
 	line := fmt.Sprintf("number     %s  %.4g per second configured", n.ID, n.Rate())
 	if p.campaign.State == store.Running && p.rates != nil {
@@ -259,7 +266,7 @@ func (p *progress) pace(i int) string {
 	}
 	line += p.part(n)
 	switch {
-	case len(p.sendersWait()) > 0: // said above
+	case said:
 	case !n.Enabled:
 		line += "  stopped: " + n.StopReason + " (then " + enableNumber(n.ID) + ")"
 	case n.Paused > 0:

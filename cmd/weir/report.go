@@ -80,7 +80,7 @@ func (v reportView) lines() []string {
 	lines := []string{
 		v.headline(),
 		fmt.Sprintf("file       %s rows read · %s accepted · %s rejected · %s duplicate", group(v.Rows.Read), group(v.Rows.Accepted), group(v.Rows.Rejected), group(v.Rows.Duplicate)),
-		v.statuses(),
+		statusLine(func(s engine.Status) int64 { return v.Statuses[s.String()] }),
 	}
 	if len(v.LeftOut) > 0 {
 		lines = append(lines, "left out   "+leftOut(v.LeftOut))
@@ -122,16 +122,6 @@ func (v reportView) headline() string {
 		head += ": NOT STARTED, as it stands at " + stamp(v.At)
 	}
 	return head
-}
-
-func (v reportView) statuses() string {
-	var parts []string
-	for _, s := range engine.Statuses() {
-		if n := v.Statuses[s.String()]; n != 0 {
-			parts = append(parts, s.String()+" "+group(n))
-		}
-	}
-	return "statuses   " + strings.Join(parts, " · ")
 }
 
 func (v reportView) pauses() (lines []string) {

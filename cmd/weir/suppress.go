@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,13 +160,14 @@ func (c suppressImportCmd) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return fmt.Errorf("%w (nothing was changed: mend it and give the same command again)", err)
 		}
-		_, err = fmt.Fprintf(s.std.err, "%s rows read = %s added + %s already on the list + %s rejected\n", group(n.Read), group(n.Added), group(n.Already), group(n.Rejected))
+		said := fmt.Sprintf("%s rows read = %s added + %s already on the list + %s rejected\n", group(n.Read), group(n.Added), group(n.Already), group(n.Rejected))
 		if n.Defaulted > 0 {
-			_, err = fmt.Fprintf(s.std.err, "%s numbers had no country code and were read as %s\n", group(n.Defaulted), c.DefaultCountry)
+			said += fmt.Sprintf("%s numbers had no country code and were read as %s\n", group(n.Defaulted), c.DefaultCountry)
 		}
 		if n.Rejected > 0 {
-			_, err = fmt.Fprintf(s.std.err, "the rejected rows are in %s, each with a reason and a hint: mend it and import it too\n", rejects.Path())
+			said += fmt.Sprintf("the rejected rows are in %s, each with a reason and a hint: mend it and import it too\n", rejects.Path())
 		}
+		_, err = io.WriteString(s.std.err, said)
 		return err
 	})
 }

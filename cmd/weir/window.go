@@ -110,6 +110,9 @@ func minuteOf(text string) (int, bool) {
 	return at.Hour()*60 + at.Minute(), err == nil
 }
 
+// clockOf writes a minute of the day as minuteOf reads it.
+func clockOf(minute int) string { return fmt.Sprintf("%02d:%02d", minute/60, minute%60) }
+
 var dayNames = [...]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 // parseDays reads mon-fri,sun; a range may go over the weekend.
@@ -203,8 +206,7 @@ func (f windowFlags) column() string {
 
 // windowWords say when a campaign may be sent.
 func windowWords(w *store.SendWindow) string {
-	clock := func(minute int) string { return fmt.Sprintf("%02d:%02d", minute/60, minute%60) }
-	words := clock(w.From) + "-" + clock(w.To)
+	words := clockOf(w.From) + "-" + clockOf(w.To)
 	if w.Days != engine.EveryDay {
 		words += " on " + daysWords(w.Days)
 	}
