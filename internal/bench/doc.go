@@ -1,6 +1,6 @@
 // Package bench hides how Weir's speed is measured so that the figures can be
-// believed on any machine: each is taken beside a baseline in the same run, the
-// two in turn, and the median of the rounds is told.
+// believed on any machine: what can be done in another way is taken beside that in
+// the same run, the two in turn, and the median of the rounds is told.
 //
 // It promises to leave a server as it found it: everything happens in a database
 // of its own, which is dropped at the end. It never calls Meta: what is sent goes

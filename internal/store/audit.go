@@ -12,8 +12,8 @@ import (
 type AuditEntry struct {
 	At      time.Time
 	Who     string // user@host, or what they came through
-	What    string // replay_forced, unknowns_closed, breaker_forced, database_confirmed, everything_stopped, everything_released
-	Subject string // campaign:ID, number:ID, host, database, everything
+	What    string // as replay_forced; the table's own comment lists them
+	Subject string // campaign:ID, number:ID, host, database, everything, suppressions
 	Body    []byte // JSON: the details
 }
 
