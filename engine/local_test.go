@@ -36,7 +36,7 @@ func TestEchoes(t *testing.T) {
 }
 
 // TestLocal plays calls that end (c cut off, u unheard, h heard, n nothing said)
-// and questions (A answered, X not, x not while others do well), a second each.
+// and questions (A answered, v in vain, w in vain while others do well), a second each.
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -47,17 +47,17 @@ func TestLocal(t *testing.T) {
 		"four are not five":                        {"cccc", BreakerClosed},
 		"one word of the platform's between":       {"cccchcccc", BreakerClosed},
 		"what says nothing is not between":         {"ccccnc", BreakerOpen},
-		"a question in vain is one of five":        {"cXXXX", BreakerOpen},
+		"a question in vain is one of five":        {"cvvvv", BreakerOpen},
 		"an answer forgives":                       {"ccccAcccc", BreakerClosed},
 		"unheard are no proof":                     {"uuuuuuuuuu", BreakerClosed},
-		"nor with a question in vain":              {"uuuuuXXXXX", BreakerClosed},
-		"unless others do well":                    {"uuuuux", BreakerOpen},
-		"and there were five":                      {"uuuux", BreakerClosed},
-		"and nothing was heard":                    {"uuuuhuuuux", BreakerClosed},
+		"nor with a question in vain":              {"uuuuuvvvvv", BreakerClosed},
+		"unless others do well":                    {"uuuuuw", BreakerOpen},
+		"and there were five":                      {"uuuuw", BreakerClosed},
+		"and nothing was heard":                    {"uuuuhuuuuw", BreakerClosed},
 		"and the question was in vain":             {"uuuuuA", BreakerClosed},
-		"open stays open without an answer":        {"cccccXXXXXXX", BreakerOpen},
+		"open stays open without an answer":        {"cccccvvvvvvv", BreakerOpen},
 		"calls of before do not close it":          {"ccccchhhh", BreakerOpen},
-		"an answer leads to the trial":             {"cccccXA", BreakerHalfOpen},
+		"an answer leads to the trial":             {"cccccvA", BreakerHalfOpen},
 		"a message that is heard of closes":        {"cccccAh", BreakerClosed},
 		"a message that is not opens":              {"cccccAc", BreakerOpen},
 		"nor one that vanishes":                    {"cccccAu", BreakerOpen},
@@ -69,8 +69,8 @@ func TestLocal(t *testing.T) {
 		for _, what := range tt.play {
 			now = now.Add(time.Second)
 			switch what {
-			case 'A', 'X', 'x':
-				l.asked(what == 'A', false, what == 'x', now)
+			case 'A', 'v', 'w':
+				l.asked(what == 'A', false, what == 'w', now)
 			default:
 				l.count(map[rune]echo{'c': cutOff, 'u': unheard, 'h': heard, 'n': noEcho}[what], now, now)
 			}

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,11 +14,7 @@ import (
 func TestCancelCampaign(t *testing.T) {
 	t.Parallel()
 	s := openOperator(t)
-	id := draft(t, s, "c", 3)
-	for _, tc := range []struct {
-		state, want string // state, version, and whether nobody has to confirm it
-		says        string
-	}{
+	ordered(t, s, s.CancelCampaign, []orderCase{
 		{state: "draft", want: "canceling 1 t"},
 		{state: "scheduled", want: "canceling 1 t"},
 		{state: "paused", want: "canceling 1 t"},
@@ -29,24 +24,7 @@ func TestCancelCampaign(t *testing.T) {
 		{state: "canceled", want: "canceled 0 f"},
 		{state: "importing", says: "drop it"},
 		{state: "finished", says: "it is finished"},
-	} {
-		exec(t, s, `UPDATE campaigns SET state = $1, control_version = 0, control_at = NULL, confirmed_at = NULL`, tc.state)
-		err := s.CancelCampaign(t.Context(), id)
-		if tc.says != "" {
-			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("%s: %v, want a refusal that says %q", tc.state, err, tc.says)
-			}
-			continue
-		}
-		var got string
-		const sql = `SELECT format('%s %s %s', state, control_version, confirmed_at IS NOT NULL AND confirmed_at = control_at) FROM campaigns`
-		if scanned := s.pool.QueryRow(t.Context(), sql).Scan(&got); err != nil || scanned != nil || got != tc.want {
-			t.Errorf("%s: %v, now %q, want %q", tc.state, err, got, tc.want)
-		}
-	}
-	if err := s.CancelCampaign(t.Context(), id+1); !errors.Is(err, ErrNotFound) {
-		t.Errorf("cancel of no campaign: %v", err)
-	}
+	})
 }
 
 // A cancel touches no row before it is confirmed. Then what waits is canceled,

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -233,11 +234,7 @@ func TestASelfStopIsConfirmedAndKeepsItsReason(t *testing.T) {
 func TestPauseCampaign(t *testing.T) {
 	t.Parallel()
 	s := openOperator(t)
-	id := draft(t, s, "c", 3)
-	for _, tc := range []struct {
-		state, want string
-		says        string
-	}{
+	ordered(t, s, s.PauseCampaign, []orderCase{
 		{state: "running", want: "pausing 1 f"},
 		{state: "scheduled", want: "paused 1 t"},
 		{state: "pausing", want: "pausing 0 f"},
@@ -247,9 +244,22 @@ func TestPauseCampaign(t *testing.T) {
 		{state: "canceling", says: "it is canceling"},
 		{state: "canceled", says: "it is canceled"},
 		{state: "finished", says: "it is finished"},
-	} {
+	})
+}
+
+// orderCase is what an operator's order makes of a campaign in a state.
+type orderCase struct {
+	state, want string // want: state, version, and whether nobody has to confirm it
+	says        string // the refusal
+}
+
+// ordered gives an order to a campaign in each state, and to none.
+func ordered(t *testing.T, s *Store, order func(context.Context, int64) error, cases []orderCase) {
+	t.Helper()
+	id := draft(t, s, "c", 3)
+	for _, tc := range cases {
 		exec(t, s, `UPDATE campaigns SET state = $1, control_version = 0, control_at = NULL, confirmed_at = NULL`, tc.state)
-		err := s.PauseCampaign(t.Context(), id)
+		err := order(t.Context(), id)
 		if tc.says != "" {
 			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%s: %v, want a refusal that says %q", tc.state, err, tc.says)
@@ -262,7 +272,7 @@ func TestPauseCampaign(t *testing.T) {
 			t.Errorf("%s: %v, now %q, want %q", tc.state, err, got, tc.want)
 		}
 	}
-	if err := s.PauseCampaign(t.Context(), id+1); !errors.Is(err, ErrNotFound) {
-		t.Errorf("pause of no campaign: %v", err)
+	if err := order(t.Context(), id+1); !errors.Is(err, ErrNotFound) {
+		t.Errorf("no campaign: %v", err)
 	}
 }
